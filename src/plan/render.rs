@@ -155,10 +155,8 @@ fn keep_single_objects(mapping: &Mapping, place: &Place, scope: &Scope, objects:
 /// Labels of a namespace that the engine creates: `managed-by`, the engine's id, and the mapping's own.
 fn namespace_labels(mapping: &Mapping, observed: &Observed, scope: &Scope) -> Result<Value, Unrendered> {
     let mut labels = json!({marks::MANAGED_BY: marks::MANAGER, marks::ENGINE: observed.subject.writer.engine()});
-    if mapping.placement.create_namespace {
-        for (key, value) in mapping.placement.labels(scope)? {
-            labels[key] = json!(value);
-        }
+    for (key, value) in mapping.placement.labels(scope)? {
+        labels[key] = json!(value);
     }
     Ok(labels)
 }

@@ -43,8 +43,8 @@ impl Mapping {
         let target = each.into_iter().flat_map(ForEach::leaves).chain(cluster.map(Leaf::Text));
         let placement = [("namespace", &self.placement.namespace), ("name", &self.placement.name)].into_iter();
         let placement = placement.filter(|(field, _)| self.spec.at(&["placement", field]).is_some());
-        let labels = self.placement.namespace_labels.iter().filter(|_| self.placement.create_namespace);
-        let texts = placement.map(|(_, text)| text).chain(labels.map(|(_, text)| text)).map(Leaf::Text);
+        let labels = self.placement.namespace_labels.iter().map(|(_, text)| text);
+        let texts = placement.map(|(_, text)| text).chain(labels).map(Leaf::Text);
         let vars = self.vars.iter().map(|(_, template)| Leaf::Template(template));
         let related = self.related.iter().flat_map(|rule| rule.leaves().chain(rule.added()));
         let objects = self.objects.iter().flat_map(|rule| rule.leaves().chain(rule.verdicts()));

@@ -96,7 +96,7 @@ fn what_changed_is_said() {
         edit("mode: Observe", "mode: Enforce"),
         edit("tier: managed", "tier: free"),
         edit("path: root:mongodb", "path: root:other"),
-        edit("createNamespace: false", "createNamespace: true"),
+        edit("namespaceLabels: {team:", "namespaceLabels: {unit:"),
         edit("default(3)", "default(5)"),
         edit(
             "    - id: sa\n      shared: Namespace\n      template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: mongodb-database}}\n",

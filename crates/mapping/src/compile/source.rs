@@ -122,6 +122,11 @@ impl Compiler {
         let spec = spec.unwrap_or(&default);
         let namespace = self.placed(spec.namespace.as_ref(), RootSet::NAMESPACE, Placement::default_namespace);
         let name = self.placed(spec.name.as_ref(), RootSet::PLACEMENT, Placement::default_name);
+        if let (Some(false), Some((key, _))) = (spec.create_namespace, spec.namespace_labels.0.first()) {
+            let message = "nothing would set these labels: `createNamespace` is false";
+            let finding = Finding::new("SE0114", key.span(), message);
+            self.report(finding.help("leave them out, and label each namespace where it is created"));
+        }
         let labels: Vec<_> =
             spec.namespace_labels.0.iter().map(|(key, value)| self.namespace_label(key, value)).collect();
         let namespace_labels: Option<Vec<_>> = labels.into_iter().collect();
