@@ -128,7 +128,6 @@ fn calculate_integers(operator: Arithmetic, left: i128, right: i128) -> Result<N
         Arithmetic::Multiply => left.checked_mul(right),
         Arithmetic::FloorDivide => left.checked_div_euclid(right),
         Arithmetic::Remainder => left.checked_rem_euclid(right),
-        Arithmetic::Power => u32::try_from(right).ok().and_then(|right| left.checked_pow(right)),
         Arithmetic::Divide => None,
     };
     result
@@ -144,7 +143,6 @@ fn calculate_floats(operator: Arithmetic, left: f64, right: f64) -> f64 {
         Arithmetic::Divide => left / right,
         Arithmetic::FloorDivide => left.div_euclid(right),
         Arithmetic::Remainder => left.rem_euclid(right),
-        Arithmetic::Power => left.powf(right),
     }
 }
 
@@ -157,7 +155,6 @@ impl Arithmetic {
             Self::Divide => "/",
             Self::FloorDivide => "//",
             Self::Remainder => "%",
-            Self::Power => "**",
         }
     }
 }

@@ -309,7 +309,12 @@ impl<'s> Compiler<'s> {
             Kind::Div => arithmetic(Arithmetic::Divide, left, right),
             Kind::FloorDiv => arithmetic(Arithmetic::FloorDivide, left, right),
             Kind::Rem => arithmetic(Arithmetic::Remainder, left, right),
-            Kind::Pow => arithmetic(Arithmetic::Power, left, right),
+            Kind::Pow => {
+                let range = self.range(&node.left).start..self.range(&node.right).end;
+                let finding = self.report("SE0201", range, "`**` is no operator of the language");
+                finding.help = Some("write `x * x`".to_owned());
+                REFUSED
+            }
             Kind::Eq => compare(Comparison::Equal, left, right),
             Kind::Ne => compare(Comparison::NotEqual, left, right),
             Kind::Lt => compare(Comparison::Less, left, right),

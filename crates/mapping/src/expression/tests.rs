@@ -147,7 +147,6 @@ fn operators() {
     gives(&[
         ("7 / 2", json!(3.5)),
         ("7 % 4", json!(3)),
-        ("2 ** 10", json!(1024)),
         ("1.5 + 1.5", json!(3.0)),
         ("-source.spec.members", json!(-3)),
         ("source.spec.huge - 1", json!(18446744073709551614_u64)),
@@ -470,8 +469,8 @@ fn failures_name_the_fix_and_no_value() {
         "source.spec.text < 1",
         "1 // 0",
         "source.spec.huge + 1",
-        "9 ** 99",
-        "2.0 ** 9999",
+        "source.spec.huge * source.spec.huge",
+        "1e308 * 10",
         "1 in 2",
         "source.spec.text | int",
         "source.spec.text | b64decode",

@@ -188,7 +188,6 @@ pub(crate) enum Arithmetic {
     Divide,
     FloorDivide,
     Remainder,
-    Power,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
