@@ -136,13 +136,10 @@ impl Writer {
                 Some(below) if below.is_object() => {
                     format!("map of {}", self.value(name, &below.clone(), kind, &format!("{path}.*")))
                 }
-                _ => "map of *template*".to_owned(),
+                _ => format!("map of {}", free(name, kind)),
             },
             Some(form) => form.to_owned(),
-            None if EXPRESSIONS.contains(&name) => "*expression*".to_owned(),
-            None if name == "path" => "JSONPath".to_owned(),
-            None if name == "parameters" => "any value".to_owned(),
-            None => "*template*".to_owned(),
+            None => free(name, kind).to_owned(),
         }
     }
 
@@ -190,6 +187,18 @@ impl Writer {
             let _ = write!(description, " Default: `{default}`.");
         }
         description.trim().to_owned()
+    }
+}
+
+/// What a place takes that the schema leaves free.
+fn free(name: &str, kind: &str) -> &'static str {
+    match (kind, name) {
+        ("ApiSchema", _) => "field",
+        ("MappingTest", "observed") => "*template*",
+        ("MappingTest", _) | (_, "default" | "parameters") => "any value",
+        (_, "path") => "JSONPath",
+        (_, name) if EXPRESSIONS.contains(&name) => "*expression*",
+        _ => "*template*",
     }
 }
 

@@ -91,7 +91,7 @@ impl RootSet {
         Root::Objects,
         Root::Mapping,
     ]);
-    /// The template of a shared object: `placement.namespace`, `target` and `mapping`.
+    /// `when` and template of a shared object: `placement.namespace`, `target` and `mapping`.
     pub const SHARED: Self = Self { namespace_only: true, ..Self::of(&[Root::Placement, Root::Target, Root::Mapping]) };
     /// Status fields and conditions; objects that are not there read as undefined (see `Scope::lenient_objects`).
     pub const STATUS: Self = Self::TEMPLATE;
@@ -125,7 +125,7 @@ impl RootSet {
         ("`placement.namespace`", Self::NAMESPACE),
         ("`placement.name`, `placement.namespaceLabels`", Self::PLACEMENT),
         ("`vars`, `related`; `when`, `forEach`, `key` and `template` of objects", Self::TEMPLATE),
-        ("`template` of shared objects", Self::SHARED),
+        ("`when` and `template` of shared objects", Self::SHARED),
         ("`ready`, `failed`, status fields and conditions", Self::STATUS),
         ("status fields and conditions of a mapping with `targets`", Self::STATUS_OF_SEVERAL),
         ("`transform`", Self::TRANSFORM),
