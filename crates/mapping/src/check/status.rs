@@ -156,6 +156,11 @@ impl<'s> Status<'_, 's> {
                     .help("`take: first`, `all` or `count` says which; `take: one` makes more than one an error"),
             );
         }
+        if let (Take::Count, true, Some(written)) = (take, path.is_singular(), field.get("take")) {
+            let message = format!("`{}` matches one value at most, so its count is 0 or 1", path.text());
+            let finding = Finding::new("SE0114", written.headline(), message);
+            self.findings.push(finding.help(format!("`{}[*]` matches each item of a list", path.text())));
+        }
         let (Some(schema), Some(steps)) = (self.environment.object(object), path.steps()) else {
             return if take == Take::Count { vec![Type::Simple(Form::Integer)] } else { vec![Type::Any] };
         };
