@@ -276,16 +276,20 @@ impl<'a> Selection<'a> {
     /// Why a good document cannot run beside the others.
     fn objection(&self, candidate: &Candidate<'_>) -> Option<Finding> {
         let mapping = &candidate.mapping;
-        let of_provider = place_of_provider(mapping).unwrap_or_else(|| candidate.name_span.clone());
+        let at = |provider: &str| place_of_provider(mapping, provider).unwrap_or_else(|| candidate.name_span.clone());
         if let Some(name) = mapping.providers().into_iter().find(|name| self.provider(name).is_none()) {
-            let is_of_source = matches!(&mapping.source.clusters, SourceClusters::Provider(of) if of == name);
-            let span = if is_of_source { of_provider } else { candidate.name_span.clone() };
-            let finding = Finding::new("SE0120", span, format!("no document defines the ClusterProvider `{name}`"));
-            return Some(finding.help("add one: `kind: ClusterProvider` with this name"));
+            let finding = Finding::new("SE0120", at(name), format!("no document defines the ClusterProvider `{name}`"));
+            let known: Vec<&str> = self.providers.keys().map(String::as_str).collect();
+            let add = || "add one: `kind: ClusterProvider` with this name".to_owned();
+            return Some(finding.help(yaml::meant(name, &known).unwrap_or_else(add)));
         }
         let misfit = self.reaches_out(mapping).or_else(|| self.selects_by_what_is_not_told(mapping));
         if let Some((message, help)) = misfit.or_else(|| self.contradicts_its_provider(mapping)) {
-            return Some(Finding::new("SE0114", of_provider, message).help(help));
+            let of_source = match &mapping.source.clusters {
+                SourceClusters::Provider(name) => name.as_str(),
+                SourceClusters::ApiExport(_) => "",
+            };
+            return Some(Finding::new("SE0114", at(of_source), message).help(help));
         }
         if !conflicts::writes_status(mapping) {
             return None;
@@ -460,7 +464,7 @@ impl<'a> Selection<'a> {
                 });
                 let span = span.map_or(0..0, |(_, document)| {
                     let of_provider = match &document.compiled {
-                        Some(Compiled::Mapping(mapping)) => place_of_provider(mapping),
+                        Some(Compiled::Mapping(mapping)) => place_of_provider(mapping, name),
                         _ => None,
                     };
                     of_provider.unwrap_or_else(|| document.name_span.clone())
@@ -506,7 +510,18 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// Where a mapping names the provider of its sources.
-fn place_of_provider(mapping: &Mapping) -> Option<Range<usize>> {
-    mapping.spec.at(&["source", "provider"]).map(|node| node.headline())
+/// Where a mapping names a provider: of its sources, or of its targets.
+fn place_of_provider(mapping: &Mapping, provider: &str) -> Option<Range<usize>> {
+    const PLACES: [&[&str]; 5] = [
+        &["source", "provider"],
+        &["target", "clusters", "provider"],
+        &["targets", "clusters", "provider"],
+        &["target", "cluster"],
+        &["targets", "cluster"],
+    ];
+    let lists = ["target", "targets"].into_iter().filter_map(|field| mapping.spec.at(&[field, "allowed"]));
+    let places = PLACES.into_iter().filter_map(|path| mapping.spec.at(path));
+    let mut places = places.chain(lists.flat_map(|list| list.items()));
+    let names_it = |node: &&Arc<yaml::Node>| node.as_str().and_then(|text| text.split('/').next()) == Some(provider);
+    places.find(names_it).map(|node| node.headline())
 }

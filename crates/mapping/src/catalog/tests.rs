@@ -337,11 +337,15 @@ fn providers_of_targets() {
         let text = mapping("m", "").replace("  objects:", &format!("  {target}\n  objects:"));
         let mut world = World::default();
         let missing = world.write("m.yaml", &text);
-        assert!(
-            missing.contains("error[SE0120]: no document defines the ClusterProvider `edge` (add one"),
-            "{missing}"
-        );
+        let before = text.split("edge").next().unwrap_or_default();
+        let line = before.lines().last().unwrap_or_default();
+        let at = format!("m.yaml:{}:{}: error[SE0120]", before.lines().count(), line.len() + 1);
+        let missing_here = format!("{at}: no document defines the ClusterProvider `edge` (add one");
+        assert!(missing.contains(&missing_here), "{missing}");
         world.write("p.yaml", PROVIDER);
+        let misspelt = world.write("m.yaml", &text.replace("edge", "egde"));
+        assert!(misspelt.contains("the ClusterProvider `egde` (did you mean `edge`?)"), "{misspelt}");
+        world.write("m.yaml", &text);
         assert_eq!(world.standing("m"), Some((Standing::Running, 1)));
         let running = world.catalog.clone();
         let broken = world.write("p.yaml", &PROVIDER.replace("kubeconfig", "kubeconf"));
