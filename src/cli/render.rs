@@ -235,7 +235,7 @@ impl Rendered {
         let mut say = |text: &str| self.said.push_str(&format!("{title}: {text}\n"));
         let preview = match preview(mapping, scene) {
             Err(Unseen::Out) => {
-                return say(&format!("left alone, for the filter of mapping `{}` does not let it in", mapping.name));
+                return say(&format!("left alone, for the filter of mapping `{}` excludes it", mapping.name));
             }
             Err(Unseen::Unrendered(reason)) => {
                 say(&said(&reason));

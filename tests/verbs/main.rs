@@ -369,7 +369,7 @@ fn render_says_why_there_is_nothing() {
     assert_snapshot!(said(&root, lines), @"
     exit 0
     stderr:
-    Database default/a: left alone, for the filter of mapping `databases` does not let it in
+    Database default/a: left alone, for the filter of mapping `databases` excludes it
     exit 1
     stderr:
     Database default/a: RenderFailed: object `db`: spec.size: `source.spec.size` is absent: give a value with `default(...)`, leave the key out with `default(omit)`, or test it with `is defined`

@@ -50,7 +50,7 @@ crate::mapping::words! {
         /// The consumer's status.
         Status = "status",
         /// The finalizer.
-        TakeOn = "take on",
+        TakeOn = "add finalizer",
         Release = "release",
         /// Nothing of it can be rendered any more, or for the first time.
         Rendering = "rendering",

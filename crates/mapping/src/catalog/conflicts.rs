@@ -73,7 +73,7 @@ pub(super) fn hold_the_same(one: &ProviderKind, other: &ProviderKind) -> bool {
 /// What a mapping over the workspaces of a type asks for that they do not give, and what to write instead.
 pub(super) fn misfit(mapping: &Mapping, kind: &ProviderKind) -> Option<(String, &'static str)> {
     let (source, status, lifecycle) = (&mapping.source, &mapping.status, &mapping.lifecycle);
-    let said = |what: &str| format!("the sources are workspaces that kcp holds up, and {what}");
+    let said = |what: &str| format!("the sources are workspaces that are initializing or terminating, and {what}");
     if !source.resource.is_workspace() {
         let help = "write `resource: logicalclusters.v1alpha1.core.kcp.io`: the workspace itself is the source";
         return Some((said(&format!("`{}` is none of them", source.resource)), help));

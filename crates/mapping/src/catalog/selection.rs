@@ -340,7 +340,7 @@ impl<'a> Selection<'a> {
         conflicts::misfit(mapping, kind).or_else(|| {
             let rival = others.find(holds_the_same);
             let message = format!("the mapping `{}` serves workspaces of this type already", rival?.name);
-            Some((message, "put all objects into one mapping: the first that is done lets the workspace go"))
+            Some((message, "use one mapping: the first that finishes removes kcp's initializer or terminator"))
         })
     }
 

@@ -411,15 +411,15 @@ fn a_mapping_over_workspaces_that_are_held_up_fits_them() {
     ];
     let said: Vec<String> = wrong.iter().map(|text| world.write("m.yaml", text)).collect();
     insta::assert_snapshot!(said.join("\n"), @"
-    m.yaml:5:22: error[SE0114]: the sources are workspaces that kcp holds up, and `widgets.v1.example.com` is none of them (write `resource: logicalclusters.v1alpha1.core.kcp.io`: the workspace itself is the source)
-    m.yaml:5:22: error[SE0114]: the sources are workspaces that kcp holds up, and objects on another cluster would outlive them (name the same type in `terminating`, or write `target: {cluster: workspace}`)
-    m.yaml:5:22: error[SE0114]: the sources are workspaces that kcp holds up, and each has a name that nobody chose (leave `clusters` out: `selector` and `when` choose workspaces)
-    m.yaml:5:22: error[SE0114]: the sources are workspaces that kcp holds up, and nobody reads a status there (leave `status` out)
-    m.yaml:5:22: error[SE0114]: the sources are workspaces that kcp holds up, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
-    m.yaml:5:22: error[SE0114]: the sources are workspaces that kcp holds up, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
+    m.yaml:5:22: error[SE0114]: the sources are workspaces that are initializing or terminating, and `widgets.v1.example.com` is none of them (write `resource: logicalclusters.v1alpha1.core.kcp.io`: the workspace itself is the source)
+    m.yaml:5:22: error[SE0114]: the sources are workspaces that are initializing or terminating, and objects on another cluster would outlive them (name the same type in `terminating`, or write `target: {cluster: workspace}`)
+    m.yaml:5:22: error[SE0114]: the sources are workspaces that are initializing or terminating, and each has a name that nobody chose (leave `clusters` out: `selector` and `when` choose workspaces)
+    m.yaml:5:22: error[SE0114]: the sources are workspaces that are initializing or terminating, and nobody reads a status there (leave `status` out)
+    m.yaml:5:22: error[SE0114]: the sources are workspaces that are initializing or terminating, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
+    m.yaml:5:22: error[SE0114]: the sources are workspaces that are initializing or terminating, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)
     ");
     assert_eq!(world.write("m.yaml", &bootstrap("m")), "mapping m: generation 1: added");
-    insta::assert_snapshot!(world.write("n.yaml", &bootstrap("n")), @"n.yaml:5:22: error[SE0114]: the mapping `m` serves workspaces of this type already (put all objects into one mapping: the first that is done lets the workspace go)");
+    insta::assert_snapshot!(world.write("n.yaml", &bootstrap("n")), @"n.yaml:5:22: error[SE0114]: the mapping `m` serves workspaces of this type already (use one mapping: the first that finishes removes kcp's initializer or terminator)");
     world.remove("n.yaml");
     world.write("p.yaml", &teams("{initializing: \"root:types:team\", terminating: \"root:types:team\"}"));
     let elsewhere = bootstrap("m")

@@ -456,7 +456,7 @@ fn gives<'s>(call: &'s Call, arguments: &[Option<Bound<'s>>], below: Option<Boun
 
 fn never(literal: &Value, place: &Range<usize>, could: String) -> Finding {
     let message = format!("what is compared here is never {literal}");
-    Finding::new("SE0403", place.clone(), message).label("never so").help(could)
+    Finding::new("SE0403", place.clone(), message).label("can never be this").help(could)
 }
 
 /// What the types could be instead, where none of them can be the literal.

@@ -63,13 +63,13 @@ fn is_namespaced(kind: &Kind, schema: Option<&Schema>) -> Option<bool> {
     schema.and_then(|schema| schema.namespaced).or(known)
 }
 
-/// A kind that lives in no namespace, and so cannot be placed.
+/// A kind that is cluster-scoped, and so cannot be placed.
 pub(super) fn scope(kind: &Kind, schema: Option<&Schema>, node: &Node, findings: &mut Vec<Finding>) {
     if is_namespaced(kind, schema) == Some(false) {
         let message = format!("{kind} is cluster-scoped: all tenants would share it");
         findings.push(
             Finding::new("SE0706", node.headline(), message)
-                .label("lives in no namespace")
+                .label("cluster-scoped")
                 .help("write kinds that live in a namespace; let the cluster's owner make this one beforehand"),
         );
     }

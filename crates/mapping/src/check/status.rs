@@ -249,7 +249,7 @@ impl<'s> Status<'_, 's> {
             let message = format!("{} has no `status.conditions`: they would be pruned", view.schema().kind);
             self.findings.push(
                 Finding::new("SE0604", key.span.clone(), message)
-                    .label("nowhere to stand")
+                    .label("the schema has no place for them")
                     .help("add `conditions` to its schema, a list of maps with `type`, `status`, `reason`, `message` and `lastTransitionTime`; or write a field such as `phase` instead"),
             );
         }

@@ -320,7 +320,7 @@ pub(super) fn unwritten(node: &Node, pointer: &Pointer, written: &Bound<'_>) -> 
 fn pruned(node: &Node, (path, below): (&str, &str), name: &str, at: View<'_>) -> Finding {
     let read = if path.is_empty() { below.trim_start_matches('.') } else { path };
     let message = format!("`{read}` does not exist in {}: it would be pruned", at.schema().kind);
-    let finding = Finding::new("SE0501", node.headline(), message).label("brings it along");
+    let finding = Finding::new("SE0501", node.headline(), message).label("writes this field");
     if path.is_empty() {
         return with_suggestion(finding, name, "", at);
     }

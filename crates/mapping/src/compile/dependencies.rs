@@ -120,7 +120,7 @@ impl Compiler {
             } else {
                 let chain = chain.collect::<Vec<_>>().join(", which waits for ");
                 Finding::new("SE0311", at, format!("{} waits for {chain}", name(&start)))
-                    .help("none of them could be the first to be made: take one `dependsOn`, or one read of `objects.<id>`, away")
+                    .help("no object could be created first: remove one `dependsOn`, or one read of `objects.<id>`")
             };
             said.extend(&cycle);
             self.report(finding);

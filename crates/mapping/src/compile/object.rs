@@ -220,7 +220,8 @@ impl Compiler {
         let segment =
             !text.is_empty() && text.len() <= 253 && !text.contains(['/', '%']) && text != "." && text != "..";
         if !(is_dns_subdomain(text) || segment && text.contains(':')) {
-            self.report(Finding::new("SE0113", at, format!("`{text}` is no object's name")));
+            let finding = Finding::new("SE0113", at, format!("`{text}` is no object's name"));
+            self.report(finding.help("lower case letters, digits, `-` and `.`, at most 253 characters"));
         } else if !shared && !self.place_per_source {
             let finding =
                 Finding::new("SE0113", at, format!("every source of a namespace would write the one object `{text}`"));

@@ -123,8 +123,9 @@ pub(super) fn prepare(scalar: &Scalar, findings: &mut Vec<Finding>) -> Option<St
 
 /// How to write a `${{ }}` that has other text beside it.
 fn unmixed(text: &str, tag: &Range<usize>) -> String {
-    let before = text[..tag.start - 1].rsplit(char::is_whitespace).next().unwrap_or_default();
-    let after = text[tag.end..].split(char::is_whitespace).next().unwrap_or_default();
+    // Up to the next word or expression.
+    let before = text[..tag.start - 1].rsplit(|c: char| c.is_whitespace() || c == '}').next().unwrap_or_default();
+    let after = text[tag.end..].split(|c: char| c.is_whitespace() || c == '$').next().unwrap_or_default();
     let written = &text[tag.clone()];
     format!(
         "write `{before}{written}{after}`: inside other text `{{{{ }}}}` prints a value; `$${{{{` is a literal `${{{{`"

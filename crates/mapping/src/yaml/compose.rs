@@ -191,7 +191,7 @@ impl Composer<'_> {
 
     fn alias(&mut self, anchor: usize, span: Range<usize>) -> Result<(), Fatal> {
         let Some(target) = self.anchors.get(&anchor).cloned() else {
-            return Err(Box::new(Finding::new("SE0006", span, "an alias stands inside of what it stands for")));
+            return Err(Box::new(Finding::new("SE0006", span, "an alias is part of the value that it stands for")));
         };
         self.alias_weight += target.weight;
         if self.alias_weight > MAX_ALIAS_WEIGHT {
