@@ -56,6 +56,10 @@ pub fn build(document: &ApiSchemaDocument, findings: &mut Vec<Finding>) -> Optio
     let status = spec.status.as_ref().map(|status| fields.field(&status.0).schema);
     properties["status"] = status.unwrap_or_else(|| object(json!({})));
     if spec.conditions != Some(false) {
+        if let Some((key, _)) = spec.status.as_ref().and_then(|status| status.0.entry("conditions")) {
+            let help = "leave it out; `conditions: false` beside `status` takes them out".to_owned();
+            fields.wrong(key, "`conditions` come by themselves".to_owned(), help);
+        }
         let status = &mut properties["status"]["properties"];
         status["observedGeneration"] = json!({"type": "integer", "format": "int64"});
         status["conditions"] = conditions();
@@ -267,6 +271,10 @@ impl Fields<'_> {
                 }
             }
         }
+        if let Some(default) = field.schema.get("default").filter(|default| !takes(&field.schema, default)) {
+            let message = format!("the default {default} is no value that the field takes");
+            return self.wrong(node, message, "give another one, or let `enum`, `minimum` and `maximum` take it".into());
+        }
         field
     }
 
@@ -298,6 +306,16 @@ fn schema_of(of: &str) -> Option<Value> {
         true => Some(json!({"type": of})),
         false => None,
     }
+}
+
+/// Whether a value is one that `enum`, `minimum` and `maximum` leave.
+fn takes(schema: &Value, value: &Value) -> bool {
+    let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
+    let is_listed = schema.get("enum").and_then(Value::as_array).is_none_or(|listed| listed.contains(value));
+    let is_within = |number: f64| {
+        bound("minimum").is_none_or(|least| number >= least) && bound("maximum").is_none_or(|most| number <= most)
+    };
+    is_listed && value.as_f64().is_none_or(is_within)
 }
 
 fn is_of(value: &Value, form: &str) -> bool {
