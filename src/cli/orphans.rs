@@ -24,7 +24,7 @@ For example: sync-engine orphans mappings --kcp-kubeconfig kcp.kubeconfig --targ
 Without --yes, the verb writes nothing. Before each write, it reads the object and its source again. It refuses an object whose \
 source asks for it, and an object that is another, has changed, or is in no namespace of its source.
 
-It reads targets alone. Objects beside their sources (`target: {cluster: workspace}`) and copies in the clusters of consumers are \
+It reads targets alone. Objects beside their sources (`target: {cluster: source}`) and copies in the clusters of consumers are \
 not listed: they are where consumers list and delete them themselves. The metric sync_engine_orphans counts them.
 
 Exit codes: 0 listed or done; 1 an object was refused; 2 usage error; 3 a file or a cluster cannot be read, or a mapping is wrong.";

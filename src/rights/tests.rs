@@ -78,7 +78,7 @@ fn a_cluster_that_is_a_source_is_asked_for_its_own() {
 #[test]
 fn a_cluster_that_has_the_objects_beside_its_sources_is_asked_for_their_definitions() {
     let text = "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {name: gadgets}\nspec:\n  \
-                source: {provider: fleet, resource: things.v1.example.com}\n  target: {cluster: workspace}\n  \
+                source: {provider: fleet, resource: things.v1.example.com}\n  target: {cluster: source}\n  \
                 objects:\n    - {id: gadget, template: {apiVersion: example.com/v1, kind: Gadget}}\n";
     let rights = of(&[mapping(text)]);
     let source = shown(&rights.places[&Place::Source("edge".to_owned())]);
@@ -97,7 +97,7 @@ kind: Mapping
 metadata: {name: roles}
 spec:
   source: {apiExport: {name: offers, path: root:offers}, resource: offers.v1.example.com}
-  target: {cluster: workspace}
+  target: {cluster: source}
   objects:
     - id: role
       template:
@@ -112,7 +112,7 @@ spec:
     };
     assert!(grants(text).is_empty());
     let plain = text.replace("apiExport: {name: offers, path: root:offers}", "provider: fleet");
-    assert_eq!(grants(&plain.replace("cluster: workspace", "cluster: source")), [Place::Source("edge".to_owned())]);
+    assert_eq!(grants(&plain), [Place::Source("edge".to_owned())]);
 }
 
 #[test]

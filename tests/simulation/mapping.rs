@@ -291,7 +291,7 @@ impl Mapping {
             }
         }
         match self.is_beside {
-            true => document["spec"]["target"] = json!({"cluster": "workspace"}),
+            true => document["spec"]["target"] = json!({"cluster": "source"}),
             false => document["spec"]["placement"] = json!({"namespace": format!("{namespace}{}", self.namespace)}),
         }
         if !related.is_empty() {

@@ -206,7 +206,7 @@ kind: Mapping
 metadata: {name: gadgets}
 spec:
   source: {apiExport: {name: things, path: root:provider}, resource: things.v1.example.com}
-  target: {cluster: workspace}
+  target: {cluster: source}
   objects:
     - id: gadget
       template: {apiVersion: example.com/v1, kind: Gadget}

@@ -56,7 +56,7 @@ fn what_the_export_publishes_takes_no_claim() {
         [("copy", "example.dev/v1", "Database"), ("gadget", "example.dev/v1", "Gadget"), ("map", "v1", "ConfigMap")];
     let objects: String = objects.map(|(id, version, kind)| object(id, version, kind)).concat();
     let before = GOOD.split("  objects:").next().expect("a source");
-    let mapping = format!("{before}  target: {{cluster: workspace}}\n  objects:\n{objects}");
+    let mapping = format!("{before}  target: {{cluster: source}}\n  objects:\n{objects}");
     let export = |name: &str| {
         format!(
             "apiVersion: apis.kcp.io/v1alpha2\nkind: APIExport\nmetadata: {{name: {name}}}\nspec:\n  resources:\n    \

@@ -62,7 +62,7 @@ pub struct Mapping {
     pub name: String,
     pub mode: Mode,
     pub source: Source,
-    /// The connection (or provider's cluster) that receives the objects, or a name of [`OWN_CLUSTER`]; where there are several
+    /// The connection (or provider's cluster) that receives the objects, or [`OWN_CLUSTER`]; where there are several
     /// targets, the first that the document names.
     pub target: String,
     /// Set where there are several targets: which of them a source's objects go to.
@@ -84,8 +84,8 @@ pub struct Mapping {
     pub spec: Arc<Node>,
 }
 
-/// Names of the target that is the source's own cluster.
-pub const OWN_CLUSTER: [&str; 2] = ["workspace", "source"];
+/// The target that is the source's own cluster.
+pub const OWN_CLUSTER: &str = "source";
 
 /// What expressions read that is the same for every source.
 #[derive(Debug)]
@@ -482,7 +482,7 @@ impl Mapping {
 
     /// Whether its objects are beside their sources, in the cluster of each.
     pub fn is_beside(&self) -> bool {
-        OWN_CLUSTER.contains(&self.target.as_str())
+        self.target == OWN_CLUSTER
     }
 
     /// The side that its objects are on, copies of related objects aside.

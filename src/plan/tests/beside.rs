@@ -11,7 +11,7 @@ use crate::mapping::{Mapping, Side};
 use crate::object::marks;
 use crate::plan::{Action, Intent, Reason};
 
-const SETTINGS: &str = r#"  target: {cluster: workspace}
+const SETTINGS: &str = r#"  target: {cluster: source}
   objects:
     - id: settings
       template:

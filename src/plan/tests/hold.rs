@@ -19,7 +19,7 @@ spec:
     provider: teams
     resource: logicalclusters.v1alpha1.core.kcp.io
     when: ${{ source.metadata.labels["plain"] | default("") != "yes" }}
-  target: {cluster: workspace}
+  target: {cluster: source}
   objects:
     - id: space
       template: {apiVersion: example.dev/v1, kind: Space, metadata: {name: space}}

@@ -102,7 +102,7 @@ const LISTS: &str = r#"  objects:
 
 /// The same in the source's own cluster.
 fn lists_beside() -> String {
-    LISTS.replace("  objects:\n", "  target: {cluster: workspace}\n  objects:\n")
+    LISTS.replace("  objects:\n", "  target: {cluster: source}\n  objects:\n")
 }
 
 /// A mapping on databases, from what follows its resource; or of a whole document.

@@ -87,7 +87,7 @@ pub(super) fn misfit(mapping: &Mapping, kind: &ProviderKind) -> Option<(String, 
         && types.initializing.is_some()
         && types.terminating != types.initializing
     {
-        let help = "name the same type in `terminating`, or write `target: {cluster: workspace}`";
+        let help = "name the same type in `terminating`, or write `target: {cluster: source}`";
         return Some((said("objects on another cluster would outlive them"), help));
     }
     if !status.fields.is_empty() || status.condition_types().next().is_some() {

@@ -394,7 +394,7 @@ fn a_mapping_over_workspaces_that_are_held_up_fits_them() {
     let bootstrap = |name: &str| {
         format!(
             "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {{name: {name}}}\nspec:\n  source: {{provider: edge, \
-             resource: logicalclusters.v1alpha1.core.kcp.io}}\n  target: {{cluster: workspace}}\n  objects:\n    - id: w\n      \
+             resource: logicalclusters.v1alpha1.core.kcp.io}}\n  target: {{cluster: source}}\n  objects:\n    - id: w\n      \
              template: {{apiVersion: v1, kind: Namespace, metadata: {{name: tools}}}}\n"
         )
     };
@@ -412,7 +412,7 @@ fn a_mapping_over_workspaces_that_are_held_up_fits_them() {
     let said: Vec<String> = wrong.iter().map(|text| world.write("m.yaml", text)).collect();
     insta::assert_snapshot!(said.join("\n"), @"
     m.yaml:5:22: error[SE0114]: the sources are workspaces that are initializing or terminating, and `widgets.v1.example.com` is none of them (write `resource: logicalclusters.v1alpha1.core.kcp.io`: the workspace itself is the source)
-    m.yaml:5:22: error[SE0114]: the sources are workspaces that are initializing or terminating, and objects on another cluster would outlive them (name the same type in `terminating`, or write `target: {cluster: workspace}`)
+    m.yaml:5:22: error[SE0114]: the sources are workspaces that are initializing or terminating, and objects on another cluster would outlive them (name the same type in `terminating`, or write `target: {cluster: source}`)
     m.yaml:5:22: error[SE0114]: the sources are workspaces that are initializing or terminating, and each has a name that nobody chose (leave `clusters` out: `selector` and `when` choose workspaces)
     m.yaml:5:22: error[SE0114]: the sources are workspaces that are initializing or terminating, and nobody reads a status there (leave `status` out)
     m.yaml:5:22: error[SE0114]: the sources are workspaces that are initializing or terminating, and they are out of sight once they are in use (leave `onSourceVanished` and `onMappingRemoved` out: a workspace that is in use keeps what was made for it)

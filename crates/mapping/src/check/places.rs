@@ -11,9 +11,7 @@ use crate::coverage::reads_of_source;
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Expr, Path, Root, Scope, Segment, Text};
 use crate::yaml::Node;
-use crate::{
-    Direction, ForEach, Mapping, OWN_CLUSTER, ObjectRule, OriginalOwner, RelatedRule, SourceClusters, placement,
-};
+use crate::{Direction, ForEach, Mapping, ObjectRule, OriginalOwner, RelatedRule, SourceClusters, placement};
 
 const CLUSTERS: [&str; 2] = ["2xcau5l8pb5n4bev", "1kd7fq0ntn2qv9ew"];
 
@@ -302,7 +300,7 @@ pub(super) fn is_anybodys(mapping: &Mapping, rule: &RelatedRule) -> bool {
 
 /// The rule is tried on two tenants.
 fn owner_among(mapping: &Mapping, rule: &RelatedRule, tenants: [Candidate<'_>; 2]) -> OriginalOwner {
-    if rule.direction == Direction::ToTarget || OWN_CLUSTER.contains(&mapping.target.as_str()) {
+    if rule.direction == Direction::ToTarget || mapping.is_beside() {
         return OriginalOwner::Tenant;
     }
     let [one, other] = tenants.map(|candidate| reading(mapping, rule, candidate));

@@ -29,7 +29,7 @@ use super::{
     ClusterProvider, Constants, Lifecycle, Mapping, MaxLost, Members, OWN_CLUSTER, Reconcile, Release, Side,
     SourceRecreated, TargetChoice, TargetRule, Wave,
 };
-use crate::yaml::{self, Entries, Node, NodeValue, Raw, Spanned, Typed, from_node, meant};
+use crate::yaml::{self, Entries, Node, NodeValue, Raw, Scalar, Spanned, Typed, from_node, meant};
 
 pub(crate) use names::is_version;
 pub use names::{MAX_MAPPING_NAME, parse_resource};
@@ -80,9 +80,21 @@ const FORMER_FIELDS: [&[&str]; 5] = [
 
 /// Compiles a document as a state store keeps it, of this build or an earlier one.
 pub fn compile_kept(document: &yaml::Document) -> Option<Compiled> {
-    let root =
-        document.root.as_ref().map(|root| FORMER_FIELDS.iter().fold(root.clone(), |root, path| root.without(path)));
+    let root = document.root.clone();
+    let root = root.and_then(|root| FORMER_FIELDS.iter().try_fold(root, |root, path| root.edited(path, &|_| None)));
+    let root = root.and_then(|root| root.edited(&["spec", "target", "cluster"], &|cluster| Some(renamed(cluster))));
     compile(&yaml::Document { root, ..document.clone() }).compiled
+}
+
+/// A target under the name that it has now.
+fn renamed(cluster: &Arc<Node>) -> Arc<Node> {
+    match cluster.as_str() {
+        Some(targets::FORMER_OWN_CLUSTER) => {
+            let value = NodeValue::String(Scalar::plain(OWN_CLUSTER));
+            Arc::new(Node { span: cluster.span.clone(), value })
+        }
+        _ => cluster.clone(),
+    }
 }
 
 fn compile_root(root: &Arc<Node>, text: &Arc<str>, findings: &mut Vec<Finding>) -> Option<Compiled> {
@@ -291,7 +303,7 @@ impl Compiler {
         if several {
             self.check_several(&document.spec);
         }
-        if OWN_CLUSTER.contains(&target.as_str()) {
+        if target == OWN_CLUSTER {
             self.check_beside(&document.spec);
             objects.iter_mut().for_each(|rule| rule.kind = rule.kind.on(Side::Source));
             placement.create_namespace = false;

@@ -14,6 +14,9 @@ use crate::template::Text;
 use crate::yaml::Spanned;
 use crate::{ClusterSelection, OWN_CLUSTER, TargetChoice, TargetRule};
 
+/// What an earlier build also called the source's own cluster.
+pub(super) const FORMER_OWN_CLUSTER: &str = "workspace";
+
 /// The connection of targets, where none is named.
 const TARGET_CONNECTION: &str = "target";
 
@@ -53,7 +56,7 @@ impl Compiler {
             return self.chosen_target(spec, text, on_change);
         }
         let named = Spanned { value: text.to_owned(), node: node.clone() };
-        if !OWN_CLUSTER.contains(&text) {
+        if text != OWN_CLUSTER {
             self.check_target(&named);
         }
         let others = spec.allowed.iter().filter(|allowed| allowed.value != text);
@@ -176,9 +179,12 @@ impl Compiler {
 
     /// A connection's name, or `provider/cluster`.
     fn check_target(&mut self, name: &Spanned<String>) {
-        if OWN_CLUSTER.contains(&name.value.as_str()) {
+        if name.value == OWN_CLUSTER {
             let finding = Finding::new("SE0114", name.span(), "the source's own cluster is the only target, or none");
             self.report(finding.help("write it as `target.cluster`, in a mapping of its own"));
+        } else if name.value == FORMER_OWN_CLUSTER {
+            let finding = Finding::new("SE0110", name.span(), "no target is called `workspace`");
+            self.report(finding.help("the source's own cluster, in kcp the consumer's workspace, is called `source`"));
         } else if let Some((provider, cluster)) = name.value.split_once('/') {
             if !is_dns_label(provider) || !is_dns_subdomain(cluster) {
                 let message = format!("`{}` is no provider's cluster", name.value);

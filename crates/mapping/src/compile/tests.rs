@@ -137,4 +137,8 @@ fn documents_of_earlier_builds_are_read() {
     let unknown = ["replaces", "strategy", "waitForOtherFinalizers", "pruneGuard"];
     assert_eq!(found, unknown.map(|field| format!("unknown field `{field}`")).into());
     assert!(matches!(compile_kept(&document), Some(Compiled::Mapping(_))));
+    let small = include_str!("../../../../tests/ui/documents/small.yaml");
+    let beside = small.replace("  objects:\n", "  target: {cluster: workspace}\n  objects:\n");
+    let kept = compile_kept(&yaml::parse(beside.as_bytes()).remove(0));
+    assert!(matches!(kept, Some(Compiled::Mapping(mapping)) if mapping.is_beside()));
 }

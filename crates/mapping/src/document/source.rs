@@ -109,8 +109,8 @@ pub enum OnExit {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TargetSpec {
-    /// A connection's name, `provider/cluster`, or `workspace` (or `source`): the source's own cluster. An expression where
-    /// `allowed` or `clusters` lists its results.
+    /// A connection's name, `provider/cluster`, or `source`: the source's own cluster. An expression where `allowed` or
+    /// `clusters` lists its results.
     pub cluster: Raw,
     /// What an expression in `cluster` may give.
     #[serde(default)]

@@ -78,25 +78,28 @@ impl Node {
         if let NodeValue::Mapping(entries) = &self.value { entries } else { &[] }
     }
 
-    /// The same without what stands at a path; `*` is every item of a list.
-    pub fn without(self: &Arc<Self>, path: &[&str]) -> Arc<Self> {
-        let Some((key, below)) = path.split_first() else { return self.clone() };
+    /// The same with what stands at a path edited, or left out where that gives nothing; `*` is every item of a list.
+    pub fn edited(
+        self: &Arc<Self>,
+        path: &[&str],
+        edit: &dyn Fn(&Arc<Self>) -> Option<Arc<Self>>,
+    ) -> Option<Arc<Self>> {
+        let Some((key, below)) = path.split_first() else { return edit(self) };
         let value = match &self.value {
             NodeValue::Sequence(items) if *key == "*" => {
-                NodeValue::Sequence(items.iter().map(|item| item.without(below)).collect())
+                NodeValue::Sequence(items.iter().filter_map(|item| item.edited(below, edit)).collect())
             }
             NodeValue::Mapping(entries) => {
-                let is_it = |entry: &Arc<Self>| entry.as_str() == Some(key);
-                let kept = entries.iter().filter(|(entry, _)| !(below.is_empty() && is_it(entry)));
-                let kept = kept.map(|(entry, value)| match is_it(entry) {
-                    true => (entry.clone(), value.without(below)),
-                    false => (entry.clone(), value.clone()),
-                });
-                NodeValue::Mapping(kept.collect())
+                let kept = |(entry, value): &(Arc<Self>, Arc<Self>)| {
+                    let is_it = entry.as_str() == Some(*key);
+                    let value = if is_it { value.edited(below, edit)? } else { value.clone() };
+                    Some((entry.clone(), value))
+                };
+                NodeValue::Mapping(entries.iter().filter_map(kept).collect())
             }
             other => other.clone(),
         };
-        Arc::new(Self { span: self.span.clone(), value })
+        Some(Arc::new(Self { span: self.span.clone(), value }))
     }
 
     /// Key and value of a mapping node's entry.
