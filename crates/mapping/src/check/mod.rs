@@ -105,7 +105,7 @@ impl<'s> Checker<'s> {
         let is_built_in = resource.is_built_in() || resource.is_workspace();
         let node = self.mapping.spec.at(&["source", "resource"]);
         if let Some(node) = node.filter(|_| !is_built_in && self.environment.source.is_none()) {
-            self.untyped(node, &resource.to_string(), self.schemas.closest_resource(resource));
+            self.untyped(node, &resource.to_string(), self.schemas.closest_resource(resource), None);
         }
     }
 
@@ -114,17 +114,25 @@ impl<'s> Checker<'s> {
         let position = self.mapping.objects.iter().position(|other| other.kind == rule.kind);
         let is_first = position.is_some_and(|first| std::ptr::eq(&self.mapping.objects[first], rule));
         if is_first && !rule.kind.is_built_in() && schema_of(self.schemas, rule).is_none() {
-            self.untyped(node, &rule.kind.to_string(), self.schemas.closest_kind(&rule.kind));
+            let objects = &self.mapping.objects;
+            let is_bare = |of: &ObjectRule| of.kind == rule.kind && of.ready.is_none();
+            let waits = |other: &&ObjectRule| other.depends_on.iter().any(|position| is_bare(&objects[*position]));
+            let note = objects.iter().find(waits).map(|other| {
+                let why = "without a schema or `ready`, it counts as ready before its operator has reported";
+                format!("`{}` waits for such an object: {why}", other.id)
+            });
+            self.untyped(node, &rule.kind.to_string(), self.schemas.closest_kind(&rule.kind), note);
         }
     }
 
     /// Where there are no schemas at all, it goes without saying.
-    fn untyped(&mut self, node: &Node, what: &str, closest: Option<String>) {
+    fn untyped(&mut self, node: &Node, what: &str, closest: Option<String>, note: Option<String>) {
         if self.schemas.is_empty() {
             return;
         }
         let finding = Finding::new("SE0505", node.headline(), format!("no schema describes {what}"))
             .label("nothing that is read or written of it is checked");
+        let finding = Finding { notes: note.into_iter().collect(), ..finding };
         self.findings.push(match closest {
             Some(closest) => finding.help(format!("did you mean {closest}?")),
             None => finding.help("add its CustomResourceDefinition or APIResourceSchema to the schemas"),
