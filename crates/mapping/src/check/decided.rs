@@ -146,6 +146,10 @@ fn is_free_at(one: &Type<'_>, rest: &[&str]) -> bool {
         Type::Any => rest.is_empty(),
         Type::Simple(form) => rest.is_empty() && (form.meets(Form::Text) || matches!(form, Form::Map | Form::List)),
         Type::List(items) | Type::Keyed(items) => items.iter().any(|item| is_free_at(item, rest)),
+        Type::Merged(layers) => {
+            let mut written = layers.iter().filter(|layer| layer.is_consumers).flat_map(|layer| &layer.types);
+            written.any(|one| is_free_at(one, rest))
+        }
         Type::Map { fields, is_open } => {
             let mut written = fields.iter().filter(|(_, field)| field.is_consumers);
             *is_open
@@ -158,6 +162,7 @@ fn is_free_at(one: &Type<'_>, rest: &[&str]) -> bool {
                 }
         }
         Type::Of(shape) if rest.is_empty() => is_free(shape.view, rest, DEPTH),
+        Type::Of(shape) if shape.lacks(rest) => false,
         Type::Of(shape) => {
             groups(rest).any(|(key, rest)| shape.keeps(&key) && field_is_free(shape.view, &key, rest, DEPTH))
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::types::{Shape, Type};
+use super::types::Type;
 use crate::diagnostic::Finding;
 use crate::schema::{DEPTH, Field, Form, View};
 use crate::yaml::{Node, quoted};
@@ -103,6 +103,10 @@ fn compare<'s>(one: &Type<'s>, view: View<'s>, below: &str, depth: usize, found:
     if depth == 0 {
         return;
     }
+    if let Type::Merged(layers) = one {
+        let parts = layers.iter().flat_map(|layer| &layer.types);
+        return parts.for_each(|one| compare(one, view, below, depth - 1, found));
+    }
     if one.form() == Form::List
         && let Some(view) = view.item()
     {
@@ -129,9 +133,7 @@ fn fields<'s>(one: &Type<'s>) -> Vec<(String, Vec<Type<'s>>)> {
     match one {
         Type::Of(shape) => {
             let kept = shape.view.fields().filter(|(name, _)| shape.keeps(name));
-            let of = |(name, view): (&str, View<'s>)| {
-                (name.to_owned(), vec![Type::Of(Shape::new(view, format!("{}.{name}", shape.path)))])
-            };
+            let of = |(name, view): (&str, View<'s>)| (name.to_owned(), vec![Type::Of(shape.field(name, view))]);
             kept.map(of).collect()
         }
         Type::Map { fields, .. } => fields.iter().map(|(name, field)| (name.clone(), field.types.clone())).collect(),

@@ -188,6 +188,10 @@ pub(super) fn subtree<'s>(
                 Brought { kind, node, findings }.all(shape, place, DEPTH);
             }
             Type::List(items) => subtree(kind, node, items, &place.item(), findings),
+            Type::Merged(layers) => {
+                let consumers = layers.iter().filter(|layer| layer.is_consumers);
+                consumers.for_each(|layer| subtree(kind, node, &layer.types, place, findings));
+            }
             Type::Map { fields, .. } => {
                 for (name, field) in fields.iter().filter(|(_, field)| field.is_consumers) {
                     let view = match place.view.map(|view| view.field(name)) {
@@ -227,7 +231,7 @@ impl Brought<'_> {
                 Some(Field::Unknown) => continue,
                 Some(Field::Open) | None => None,
             };
-            let below = Shape::new(view, format!("{}.{name}", shape.path));
+            let below = shape.field(name, view);
             let to = to.under(name, view_of_target);
             let value = Value { form: view.form(), keys: decided::keys(view) };
             match meaning(fields(&self.kind.group, &self.kind.kind), &to.path.join("."), &value) {

@@ -60,7 +60,7 @@ impl<'s> Reads<'_, 's> {
             }
             Content::Expression(expression) => {
                 let bound = self.leaf(expression);
-                self.written(node, expression.expr(), &bound, place, &[]);
+                self.written(node, expression.expr(), &bound, place);
                 bound
             }
             Content::Text(text) => {
@@ -94,13 +94,21 @@ impl<'s> Reads<'_, 's> {
             Content::Each(each) => self.each(node, each, place),
             Content::When(when) => Bound { is_optional: true, ..self.when(&when.condition).tree(&when.tree, place) },
             Content::Merge(layers) => {
-                let layered = layers.iter().enumerate().map(|(index, layer)| {
-                    let Content::Expression(expression) = &layer.content else { return self.layer(layer, place) };
-                    let bound = self.leaf(expression);
-                    self.written(&layer.node, expression.expr(), &bound, place, &covered(&layers[index + 1..]));
-                    bound
+                let layered = layers.iter().map(|layer| match &layer.content {
+                    Content::Expression(expression) => self.leaf(expression),
+                    _ => self.layer(layer, place),
                 });
-                Bound::any(any_consumers(&layered.collect::<Vec<_>>()))
+                let layered = Bound::layered(layered.collect());
+                for (layer, bound) in layers.iter().zip(&layered) {
+                    let Content::Expression(expression) = &layer.content else { continue };
+                    let before = self.findings.len();
+                    self.written(&layer.node, expression.expr(), bound, place);
+                    if self.findings.len() == before {
+                        self.operand(bound, expression.place(), &[Form::Map], "`$merge` takes");
+                    }
+                }
+                let is_consumers = any_consumers(&layered);
+                Bound::new(vec![Type::Merged(layered)], is_consumers)
             }
         }
     }
@@ -195,18 +203,12 @@ impl<'s> Reads<'_, 's> {
         }
     }
 
-    /// What an expression writes, but for the fields that others lie over.
-    fn written(&mut self, node: &Node, expr: &'s Expr, bound: &Bound<'s>, place: &Place<'s>, covered: &[String]) {
-        let mut types = bound.types.clone();
-        for one in &mut types {
-            if let Type::Of(shape) = one {
-                shape.without.extend_from_slice(covered);
-            }
-        }
-        self.typed(node, &types, place);
+    /// What an expression writes.
+    fn written(&mut self, node: &Node, expr: &'s Expr, bound: &Bound<'s>, place: &Place<'s>) {
+        self.typed(node, &bound.types, place);
         if let Some(kind) = place.kind.filter(|_| bound.is_consumers) {
-            safety::subtree(kind, node, &types, place, self.findings);
-            decided::check(kind, node, &place.path, &types, self.findings);
+            safety::subtree(kind, node, &bound.types, place, self.findings);
+            decided::check(kind, node, &place.path, &bound.types, self.findings);
             decided::check_metadata(node, &place.path, !decided::names_its_keys(expr), self.findings);
         }
     }
@@ -329,15 +331,6 @@ fn pruned(node: &Node, (path, below): (&str, &str), name: &str, at: View<'_>) ->
     } else {
         "write this part field by field, a list with `$each`, in a further item of `$merge`".to_owned()
     })
-}
-
-/// Fields of the layers above that are always there.
-fn covered(above: &[Tree]) -> Vec<String> {
-    let fields = above.iter().filter_map(|layer| match &layer.content {
-        Content::Mapping(entries) => Some(entries.iter().map(|entry| entry.name.clone())),
-        _ => None,
-    });
-    fields.flatten().collect()
 }
 
 fn misfitting(node: &Node, at: &str, view: View<'_>, what: &str, misfit: &Misfit) -> Finding {

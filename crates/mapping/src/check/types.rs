@@ -23,6 +23,8 @@ pub(super) enum Type<'s> {
     },
     /// A map with such values under keys that only the run tells.
     Keyed(Vec<Self>),
+    /// Maps laid over each other, the later ones on top, each without what those above it replace.
+    Merged(Vec<Bound<'s>>),
 }
 
 /// A value that a schema describes.
@@ -31,8 +33,8 @@ pub(super) struct Shape<'s> {
     pub view: View<'s>,
     /// How the author reaches it: `source.spec`.
     pub path: String,
-    /// Fields that were taken away.
-    pub without: Vec<String>,
+    /// Fields that were taken away, by their paths.
+    pub without: Vec<Vec<String>>,
     /// The fields that are left, where they were picked.
     pub only: Option<Vec<String>>,
     /// It is a whole object of the mapping, of which expressions read whether it is ready.
@@ -121,6 +123,52 @@ impl<'s> Bound<'s> {
         Self::new([self.types, other.types].concat(), self.is_consumers || other.is_consumers)
     }
 
+    /// Maps to be laid over each other, each without what those above it replace.
+    pub fn layered(layers: Vec<Self>) -> Vec<Self> {
+        let replaced: Vec<_> = layers.iter().map(Self::replaces).collect();
+        let of = |(index, layer): (usize, Self)| layer.lacking(&replaced[index + 1..].concat());
+        layers.into_iter().enumerate().map(of).collect()
+    }
+
+    /// The paths that a map replaces in one that it is laid over: a map in a map leaves what it does not name. The name that
+    /// is empty stands for the map itself, which replaces what is none.
+    fn replaces(&self) -> Vec<Vec<String>> {
+        let fields = match &self.types[..] {
+            _ if self.is_optional => return Vec::new(),
+            [Type::Map { fields, .. }] => fields,
+            [Type::Merged(layers)] => return layers.iter().flat_map(Self::replaces).collect(),
+            _ => return Vec::new(),
+        };
+        let mut paths = Vec::new();
+        for (name, field) in fields {
+            let mut below = vec![Vec::new()];
+            if let [Type::Map { .. } | Type::Merged(_)] = &field.types[..] {
+                below = [field.replaces(), vec![vec![String::new()]]].concat();
+            }
+            paths.extend(below.into_iter().map(|path| [vec![name.clone()], path].concat()));
+        }
+        paths
+    }
+
+    fn lacking(self, replaced: &[Vec<String>]) -> Self {
+        Self { types: self.types.into_iter().map(|one| one.lacking(replaced)).collect(), ..self }
+    }
+
+    /// What stands under a key of two maps that are laid over each other: of two maps, both.
+    fn overlaid(self, upper: Self) -> Self {
+        let is_optional = self.is_optional && upper.is_optional;
+        let is_consumers = self.is_consumers || upper.is_consumers;
+        if upper.is_optional || upper.types.iter().any(|one| one.form() == Form::Any) {
+            return Self { is_optional, ..self.or(upper) };
+        }
+        let is_map = |one: &Type<'s>| one.form().meets(Form::Map);
+        if !upper.types.iter().all(is_map) || !self.types.iter().any(is_map) {
+            return Self { is_optional, ..upper };
+        }
+        let lower = Self { types: self.types.into_iter().filter(is_map).collect(), ..self };
+        Self { is_optional, ..Self::new(vec![Type::Merged(vec![lower, upper])], is_consumers) }
+    }
+
     /// What the items of it are, where it is a list.
     pub fn items(self) -> Self {
         Self::new(self.types.into_iter().flat_map(Type::items).collect(), self.is_consumers)
@@ -160,15 +208,26 @@ impl<'s> Shape<'s> {
 
     /// Whether a field is still there.
     pub fn keeps(&self, name: &str) -> bool {
-        !self.without.iter().any(|field| field == name)
+        !self.without.iter().any(|path| path[..] == [name])
             && self.only.as_ref().is_none_or(|only| only.iter().any(|field| field == name))
+    }
+
+    /// Whether what stands at a path was taken away.
+    pub fn lacks(&self, path: &[&str]) -> bool {
+        self.without.iter().any(|without| without.len() <= path.len() && without.iter().zip(path).all(|(a, b)| a == b))
+    }
+
+    /// One of its fields.
+    pub fn field(&self, name: &str, view: View<'s>) -> Self {
+        Self { without: below(&self.without, name), ..Self::new(view, format!("{}.{name}", self.path)) }
     }
 
     /// The value below one of its keys or indexes.
     pub fn below(&self, view: View<'s>, segment: &Segment) -> Self {
         let mut path = self.path.clone();
         segment.write(&mut path);
-        Self::new(view, path)
+        let without = if let Segment::Key(key) = segment { below(&self.without, key) } else { Vec::new() };
+        Self { without, ..Self::new(view, path) }
     }
 
     fn step(&self, segment: &Segment, is_consumers: bool) -> Option<Bound<'s>> {
@@ -210,7 +269,7 @@ impl<'s> Type<'s> {
             Self::Simple(form) => *form,
             Self::Of(shape) => shape.view.form(),
             Self::List(_) => Form::List,
-            Self::Map { .. } | Self::Keyed(_) => Form::Map,
+            Self::Map { .. } | Self::Keyed(_) | Self::Merged(_) => Form::Map,
         }
     }
 
@@ -221,6 +280,10 @@ impl<'s> Type<'s> {
             (Self::Of(shape), _) => shape.step(segment, is_consumers),
             (Self::List(items), Segment::Index(_)) => to(items.clone()),
             (Self::Keyed(values), Segment::Key(_)) => to(values.clone()),
+            (Self::Merged(layers), Segment::Key(_)) => {
+                let found = layers.iter().map(|layer| layer.step(segment).bound);
+                found.filter(|bound| !bound.types.is_empty()).reduce(Bound::overlaid)
+            }
             (Self::Map { fields, is_open }, Segment::Key(key)) => match fields.iter().find(|(name, _)| name == key) {
                 Some((_, field)) => Some(field.clone()),
                 None if *is_open => to(vec![Self::Any]),
@@ -244,7 +307,34 @@ impl<'s> Type<'s> {
     pub fn keys(&self) -> Option<Vec<&str>> {
         match self {
             Self::Map { fields, is_open: false } => Some(fields.iter().map(|(name, _)| name.as_str()).collect()),
+            Self::Merged(layers) => {
+                let keys: Option<Vec<_>> = layers.iter().flat_map(|layer| &layer.types).map(Self::keys).collect();
+                keys.map(|keys| keys.concat())
+            }
             _ => None,
+        }
+    }
+
+    /// The same without what stands at these paths. What is no map has nothing below it, and goes as a whole.
+    fn lacking(self, paths: &[Vec<String>]) -> Self {
+        match self {
+            Self::Of(mut shape) => {
+                shape.without.extend(paths.iter().map(|path| through_maps(shape.view, path)));
+                Self::Of(shape)
+            }
+            Self::Map { mut fields, is_open } => {
+                fields.retain(|(name, field)| {
+                    let is_map = field.types.iter().any(|one| one.form().meets(Form::Map));
+                    !paths.iter().any(|path| path.first() == Some(name) && (path.len() == 1 || !is_map))
+                });
+                let fields = fields.into_iter().map(|(name, field)| {
+                    let field = field.lacking(&below(paths, &name));
+                    (name, field)
+                });
+                Self::Map { fields: fields.collect(), is_open }
+            }
+            Self::Merged(layers) => Self::Merged(layers.into_iter().map(|layer| layer.lacking(paths)).collect()),
+            one => one,
         }
     }
 
@@ -256,6 +346,32 @@ impl<'s> Type<'s> {
             _ => None,
         }
     }
+}
+
+/// What of these paths is below a field.
+fn below(paths: &[Vec<String>], name: &str) -> Vec<Vec<String>> {
+    let rest = |path: &Vec<String>| match &path[..] {
+        [first, rest @ ..] if first == name && !rest.is_empty() => Some(rest.to_vec()),
+        _ => None,
+    };
+    paths.iter().filter_map(rest).collect()
+}
+
+/// As much of a path as leads through maps.
+fn through_maps(view: View<'_>, path: &[String]) -> Vec<String> {
+    let mut view = Some(view);
+    let mut taken = Vec::new();
+    for name in path {
+        taken.push(name.clone());
+        view = match view.map(|view| view.field(name)) {
+            Some(Field::Known(below)) => Some(below),
+            _ => None,
+        };
+        if view.is_some_and(|view| !view.form().meets(Form::Map)) {
+            break;
+        }
+    }
+    taken
 }
 
 /// What a condition says of a value.
@@ -517,13 +633,20 @@ pub(super) fn picked<'s>(one: Type<'s>, call: &'s Call) -> Type<'s> {
     let without = call.name() == "without";
     match one {
         Type::Of(mut shape) if without => {
-            shape.without.extend(names);
+            shape.without.extend(names.into_iter().map(|name| vec![name]));
             Type::Of(shape)
         }
         Type::Of(shape) => Type::Of(Shape { only: Some(names), ..shape }),
         Type::Map { mut fields, is_open } => {
             fields.retain(|(name, _)| names.contains(name) != without);
             Type::Map { fields, is_open: is_open && without }
+        }
+        Type::Merged(layers) => {
+            let of = |layer: Bound<'s>| {
+                let types = layer.types.into_iter().map(|one| picked(one, call)).collect();
+                Bound { types, ..layer }
+            };
+            Type::Merged(layers.into_iter().map(of).collect())
         }
         _ => Type::Any,
     }
