@@ -80,7 +80,8 @@ impl Reduction<'_> {
         let mut gone = Vec::new();
         let mut less = false;
         for (name, field) in fields.iter_mut() {
-            let has_fields = field["properties"].as_object().is_some_and(|fields| !fields.is_empty());
+            let below = [&field["properties"], &field["items"]["properties"]];
+            let has_fields = below.iter().any(|fields| fields.as_object().is_some_and(|fields| !fields.is_empty()));
             if holds_free_text(name, has_fields) {
                 continue;
             }

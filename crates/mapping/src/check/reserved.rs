@@ -233,15 +233,12 @@ pub fn fields(group: &str, kind: &str) -> impl Iterator<Item = &'static Field> {
     FIELDS.iter().filter(move |field| field.group == group && field.kind == kind)
 }
 
-/// Keys under which any text stands, whatever their names.
-const FREE_TEXT: [&str; 5] = ["annotations", "binaryData", "data", "labels", "stringData"];
-
-/// Whether any text stands under a key of this name, whatever its own names.
-pub fn is_free_text(name: &str) -> bool {
-    FREE_TEXT.contains(&name)
-}
-
-/// The same of a field of a schema. A part of an API that is called `data` has fields of its own.
+/// Whether any text stands under a key of this name, whatever its own names. A part of an API that is called `data` has fields
+/// of its own.
 pub fn holds_free_text(name: &str, has_fields: bool) -> bool {
-    is_free_text(name) && !(name == "data" && has_fields)
+    match name {
+        "annotations" | "labels" => true,
+        "binaryData" | "data" | "stringData" => !has_fields,
+        _ => false,
+    }
 }

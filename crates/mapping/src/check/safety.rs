@@ -1,7 +1,7 @@
 //! SE07: what a consumer must not decide.
 
 use super::decided;
-use super::reserved::{Value, Why, fields, holds_free_text, is_free_text, meaning};
+use super::reserved::{Value, Why, fields, meaning};
 use super::target::Place;
 use super::types::{Shape, Type};
 use crate::diagnostic::Finding;
@@ -97,8 +97,9 @@ pub(super) fn scope_beside(
 }
 
 /// What a consumer decides at a place.
-pub(super) fn leaf(kind: &Kind, node: &Node, path: &[String], types: &[Type<'_>], findings: &mut Vec<Finding>) {
-    if path.iter().any(|key| is_free_text(key)) {
+pub(super) fn leaf(kind: &Kind, node: &Node, place: &Place<'_>, types: &[Type<'_>], findings: &mut Vec<Finding>) {
+    let path = &place.path[..];
+    if place.is_free_text {
         return;
     }
     let first = path.first().map(String::as_str).unwrap_or_default();
@@ -178,10 +179,10 @@ pub(super) fn subtree<'s>(
     place: &Place<'s>,
     findings: &mut Vec<Finding>,
 ) {
-    if place.path.iter().any(|key| is_free_text(key)) {
+    if place.is_free_text {
         return;
     }
-    leaf(kind, node, &place.path, types, findings);
+    leaf(kind, node, place, types, findings);
     for one in types {
         match one {
             Type::Of(shape) if shape.path.split(['.', '[']).next() == Some(Root::Source.as_str()) => {
@@ -221,11 +222,7 @@ impl Brought<'_> {
         if let Some(item) = shape.view.item() {
             self.all(&Shape::new(item, format!("{}[]", shape.path)), &to.item(), depth - 1);
         }
-        for (name, view) in shape
-            .view
-            .fields()
-            .filter(|(name, view)| shape.keeps(name) && !holds_free_text(name, view.fields().next().is_some()))
-        {
+        for (name, view) in shape.view.fields().filter(|(name, _)| shape.keeps(name)) {
             let view_of_target = match to.view.map(|to| to.field(name)) {
                 Some(Field::Known(to)) => Some(to),
                 Some(Field::Unknown) => continue,
@@ -233,6 +230,9 @@ impl Brought<'_> {
             };
             let below = shape.field(name, view);
             let to = to.under(name, view_of_target);
+            if to.is_free_text {
+                continue;
+            }
             let value = Value { form: view.form(), keys: decided::keys(view) };
             match meaning(fields(&self.kind.group, &self.kind.kind), &to.path.join("."), &value) {
                 Some(why) if matches!(why, Why::Pods | Why::Reach) || decided::is_free(view, &[], depth) => {

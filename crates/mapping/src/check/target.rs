@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::decided;
 use super::fit::{self, Misfit, Mismatch};
 use super::reads::{Reads, with_suggestion};
+use super::reserved::holds_free_text;
 use super::safety;
 use super::types::{Bound, Environment, Type, any_consumers};
 use crate::Kind;
@@ -27,17 +28,30 @@ pub(super) struct Place<'s> {
     pub view: Option<View<'s>>,
     /// Keys from the top; items of lists do not count.
     pub path: Vec<String>,
+    /// Whether any text stands here, whatever the names of its keys.
+    pub is_free_text: bool,
 }
 
 impl<'s> Place<'s> {
     pub fn top(kind: Option<&'s Kind>, view: Option<View<'s>>) -> Self {
-        Self { kind, view, path: Vec::new() }
+        Self { kind, view, path: Vec::new(), is_free_text: false }
     }
 
     pub fn under(&self, key: &str, view: Option<View<'s>>) -> Self {
         let mut path = self.path.clone();
         path.push(key.to_owned());
-        Self { kind: self.kind, view, path }
+        let is_free_text = self.is_free_text || holds_free_text(key, !self.has_texts_below(view));
+        Self { kind: self.kind, view, path, is_free_text }
+    }
+
+    /// Whether a field holds texts under keys that have no meaning, as the data of a Secret does.
+    fn has_texts_below(&self, view: Option<View<'s>>) -> bool {
+        let is_data = |kind: &Kind| kind.group.is_empty() && matches!(kind.kind.as_str(), "ConfigMap" | "Secret");
+        let is_of_texts = |view: View<'s>| {
+            let any = known(view, "*").filter(|any| any.form() == Form::Text);
+            any.is_some() && view.fields().next().is_none()
+        };
+        self.path.is_empty() && self.kind.is_some_and(is_data) || view.is_some_and(is_of_texts)
     }
 
     pub fn item(&self) -> Self {
@@ -73,7 +87,7 @@ impl<'s> Reads<'_, 's> {
                     // A text that is nothing but what it prints is written as a value is.
                     let is_bare = text.can_be_bare(&|expr| decided::prints_any(&self.environment, expr));
                     let alone = if is_bare { &words[..] } else { &[][..] };
-                    safety::leaf(kind, node, &place.path, alone, self.findings);
+                    safety::leaf(kind, node, place, alone, self.findings);
                     decided::check_metadata(node, &place.path, false, self.findings);
                     decided::check(kind, node, &place.path, &words, self.findings);
                 }
