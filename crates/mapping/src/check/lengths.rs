@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::places::{Candidate, longest_candidate, scope, served_candidate, stand_in};
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Evaluated, Root, Scope, Text};
-use crate::names::{is_dns_label, is_dns_subdomain, is_label_value};
+use crate::names::{is_dns_label, is_dns_subdomain, is_label_key, is_label_value};
 use crate::schema::Schema;
 use crate::template::{Content, Entry};
 use crate::yaml::Node;
@@ -131,10 +131,15 @@ impl Trial<'_> {
     fn labels(&mut self, rule: &ObjectRule, scope: &Scope) {
         let labels = rule.template.root().entry("metadata").and_then(|metadata| metadata.entry("labels"));
         let Some(Content::Mapping(labels)) = labels.map(|labels| &labels.content) else { return };
-        for Entry { name, tree, .. } in labels {
+        for Entry { name, place, tree } in labels {
+            if self.tried.is_none() && !is_label_key(name) {
+                let finding = Finding::new("SE0110", place.clone(), format!("`{name}` is no label's key"));
+                let help = "letters, digits, `-`, `_` and `.`, with a DNS name and `/` before it if needed";
+                self.findings.push(finding.help(help));
+            }
             let what = format!("the label `{name}`");
             match &tree.content {
-                Content::Literal(Value::String(value)) => self.judge(&tree.node, &what, value, LABEL),
+                Content::Literal(Value::String(value)) => self.literal(&tree.node, &what, value),
                 Content::Text(text) => self.text(Some(&tree.node), &what, text, scope),
                 Content::Expression(expression) => {
                     if let Ok(Evaluated::Value(Value::String(value))) = expression.evaluate(scope) {
@@ -143,6 +148,18 @@ impl Trial<'_> {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// No name of a consumer's makes it longer or shorter.
+    fn literal(&mut self, node: &Node, what: &str, value: &str) {
+        let Taken { most, .. } = LABEL;
+        if self.tried.is_none() && value.len() > most {
+            let message = format!("{what} is too long: at most {most} characters are taken");
+            let label = format!("{} characters", value.len());
+            self.findings.push(Finding::new("SE0110", node.headline(), message).label(label));
+        } else if self.tried.is_none() {
+            self.judge(node, what, value, LABEL);
         }
     }
 
