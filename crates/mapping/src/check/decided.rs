@@ -18,7 +18,7 @@ pub(super) fn check(kind: &Kind, node: &Node, place: &[String], types: &[Type<'_
     for field in fields(&kind.group, &kind.kind) {
         let (What::Kept(why) | What::Written(why, _)) = field.what else { continue };
         let Some(rest) = between(field.path, &place) else { continue };
-        if types.iter().any(|one| is_free_at(one, &rest)) {
+        if types.iter().any(|one| is_free_at(one, &rest, true)) {
             findings.push(finding(node, why, &format!("`{}` of {}", field.path, kind.kind)));
         }
     }
@@ -27,7 +27,7 @@ pub(super) fn check(kind: &Kind, node: &Node, place: &[String], types: &[Type<'_
 /// A field whose name says that it stays with the provider, filled as a whole.
 pub(super) fn check_name(kind: &Kind, node: &Node, path: &[String], types: &[Type<'_>], findings: &mut Vec<Finding>) {
     let path = path.join(".");
-    let mut free = types.iter().filter(|one| is_free_at(one, &[]));
+    let mut free = types.iter().filter(|one| is_free_at(one, &[], false));
     let meant = free.find_map(|one| {
         let keys = if let Type::Of(shape) = one { keys(shape.view) } else { Vec::new() };
         meaning(fields(&kind.group, &kind.kind), &path, &Value { form: one.form(), keys })
@@ -81,15 +81,15 @@ pub(super) fn check_namespace_label<'s>(
         }
         _ => expr,
     };
-    if text.printed().into_iter().any(|expr| prints_any(environment, bare(expr))) {
+    if text.printed().into_iter().any(|expr| prints_any(environment, bare(expr), true)) {
         findings.push(finding(node, Why::Reserved(NAMESPACE_LABELS), &format!("`placement.namespaceLabels.{key}`")));
     }
 }
 
-/// Whether a consumer can have an expression print anything.
-pub(super) fn prints_any<'s>(environment: &Environment<'s>, expr: &'s Expr) -> bool {
+/// Whether a consumer can have an expression print anything; `in_texts`: or anything among other words.
+pub(super) fn prints_any<'s>(environment: &Environment<'s>, expr: &'s Expr, in_texts: bool) -> bool {
     let known = Reads::new(environment, true, &mut Vec::new()).expression(expr);
-    known.is_consumers && known.types.iter().any(|one| is_free_at(one, &[]))
+    known.is_consumers && known.types.iter().any(|one| is_free_at(one, &[], in_texts))
 }
 
 /// Whether an expression names every key of the map that it gives.
@@ -139,25 +139,23 @@ fn between<'p>(path: &'p str, place: &str) -> Option<Vec<&'p str>> {
     (rest.is_empty() || rest.starts_with('.')).then(|| keys(rest))
 }
 
-/// Whether a consumer can write any value at a path below what an expression comes to.
-fn is_free_at(one: &Type<'_>, rest: &[&str]) -> bool {
+/// Whether a consumer can write any value at a path below what an expression comes to; `in_texts`: or any words in a text.
+fn is_free_at(one: &Type<'_>, rest: &[&str], in_texts: bool) -> bool {
+    let is_any = |types: &[Type<'_>], rest: &[&str]| types.iter().any(|one| is_free_at(one, rest, in_texts));
     match one {
         Type::Literal(_) => false,
         Type::Any => rest.is_empty(),
         Type::Simple(form) => rest.is_empty() && (form.meets(Form::Text) || matches!(form, Form::Map | Form::List)),
-        Type::List(items) | Type::Keyed(items) => items.iter().any(|item| is_free_at(item, rest)),
-        Type::Merged(layers) => {
-            let mut written = layers.iter().filter(|layer| layer.is_consumers).flat_map(|layer| &layer.types);
-            written.any(|one| is_free_at(one, rest))
-        }
+        Type::Text(words) => in_texts && rest.is_empty() && is_any(words, &[]),
+        Type::List(items) | Type::Keyed(items) => is_any(items, rest),
+        Type::Merged(layers) => layers.iter().any(|layer| layer.is_consumers && is_any(&layer.types, rest)),
         Type::Map { fields, is_open } => {
             let mut written = fields.iter().filter(|(_, field)| field.is_consumers);
             *is_open
                 || match rest {
-                    [] => written.any(|(_, field)| field.types.iter().any(|one| is_free_at(one, &[]))),
+                    [] => written.any(|(_, field)| is_any(&field.types, &[])),
                     _ => groups(rest).any(|(key, rest)| {
-                        let mut found = written.clone().filter(|(name, _)| *name == key);
-                        found.any(|(_, field)| field.types.iter().any(|one| is_free_at(one, rest)))
+                        written.clone().any(|(name, field)| *name == key && is_any(&field.types, rest))
                     }),
                 }
         }

@@ -158,7 +158,17 @@ impl<'e, 's> Reads<'e, 's> {
                 for (operand, place) in operands.iter().zip(places) {
                     self.operand(operand, place, &PRINTED, "`~` joins");
                 }
-                Bound::made(Form::Text, &operands)
+                let mut joined = Bound::made(Form::Text, &operands);
+                let is_word = |one: &Type<'s>| match one {
+                    Type::Literal(Value::String(text)) => text.contains(char::is_alphanumeric),
+                    one => matches!(one, Type::Text(_)),
+                };
+                // As of a text: it is more than a consumer's words.
+                if operands.iter().any(|operand| !operand.types.is_empty() && operand.types.iter().all(is_word)) {
+                    let words = operands.into_iter().filter(|operand| operand.is_consumers);
+                    joined.types = vec![Type::Text(words.flat_map(|operand| operand.types).collect())];
+                }
+                joined
             }
             Expr::Negate(operand, place) => {
                 let operand = self.expression(operand);
@@ -475,7 +485,9 @@ fn excludes(types: &[Type<'_>], literal: &Value) -> Option<String> {
                 could.extend(choices.iter().map(Value::to_string));
             }
             Type::Literal(value) if *value != literal => could.push(value.to_string()),
-            Type::Simple(form) if !form.meets(Form::of(literal)) => could.push(form.name().to_owned()),
+            Type::Simple(_) | Type::Text(_) if !one.form().meets(Form::of(literal)) => {
+                could.push(one.form().name().to_owned());
+            }
             Type::Of(shape) if !shape.view.is_nullable() => could.push(shape.view.form().name().to_owned()),
             _ => return None,
         }

@@ -58,7 +58,7 @@ impl<'s> Checker<'s> {
     /// Tenants of one cluster each have namespaces of their own there.
     fn reaching(&mut self, node: &Node, rule: &'s RelatedRule) {
         let (Direction::ToTarget, Some(namespace)) = (rule.direction, &rule.from.namespace) else { return };
-        let is_chosen = namespace.printed().into_iter().any(|expr| decided::prints_any(&self.environment, expr));
+        let is_chosen = namespace.printed().into_iter().any(|expr| decided::prints_any(&self.environment, expr, true));
         if is_chosen && places::share_namespace(self.mapping, rule, namespace) {
             let written = node.at(&["from", "namespace"]);
             let finding = safety::reaching(written.map_or(node, |written| written), "from.namespace", "namespace");

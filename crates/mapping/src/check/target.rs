@@ -79,17 +79,23 @@ impl<'s> Reads<'_, 's> {
             }
             Content::Text(text) => {
                 let printed = self.text(text);
-                let written = Bound::made(Form::Text, &printed);
+                let mut written = Bound::made(Form::Text, &printed);
                 self.typed(node, &written.types, place);
-                if let Some(kind) = place.kind.filter(|_| written.is_consumers) {
-                    let words = printed.into_iter().filter(|bound| bound.is_consumers).flat_map(|bound| bound.types);
-                    let words: Vec<_> = words.collect();
-                    // A text that is nothing but what it prints is written as a value is.
-                    let is_bare = text.can_be_bare(&|expr| decided::prints_any(&self.environment, expr));
+                if !written.is_consumers {
+                    return written;
+                }
+                let words = printed.into_iter().filter(|bound| bound.is_consumers).flat_map(|bound| bound.types);
+                let words: Vec<_> = words.collect();
+                // A text that is nothing but what it prints is written as a value is.
+                let is_bare = text.can_be_bare(&|expr| decided::prints_any(&self.environment, expr, false));
+                if let Some(kind) = place.kind {
                     let alone = if is_bare { &words[..] } else { &[][..] };
                     safety::leaf(kind, node, place, alone, self.findings);
                     decided::check_metadata(node, &place.path, false, self.findings);
                     decided::check(kind, node, &place.path, &words, self.findings);
+                }
+                if !is_bare {
+                    written.types = vec![Type::Text(words)];
                 }
                 written
             }

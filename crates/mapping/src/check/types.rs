@@ -13,6 +13,8 @@ pub(super) enum Type<'s> {
     /// A scalar.
     Literal(&'s Value),
     Simple(Form),
+    /// A text that is never what a consumer writes alone; with the consumer's words in it.
+    Text(Vec<Self>),
     Of(Shape<'s>),
     /// A list of such items; without any, an empty one.
     List(Vec<Self>),
@@ -267,6 +269,7 @@ impl<'s> Type<'s> {
             Self::Any => Form::Any,
             Self::Literal(value) => Form::of(value),
             Self::Simple(form) => *form,
+            Self::Text(_) => Form::Text,
             Self::Of(shape) => shape.view.form(),
             Self::List(_) => Form::List,
             Self::Map { .. } | Self::Keyed(_) | Self::Merged(_) => Form::Map,
