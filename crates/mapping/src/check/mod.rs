@@ -113,7 +113,13 @@ impl<'s> Checker<'s> {
     fn known_kind(&mut self, rule: &ObjectRule, node: &Node) {
         let position = self.mapping.objects.iter().position(|other| other.kind == rule.kind);
         let is_first = position.is_some_and(|first| std::ptr::eq(&self.mapping.objects[first], rule));
-        if is_first && !rule.kind.is_built_in() && schema_of(self.schemas, rule).is_none() {
+        if !is_first || schema_of(self.schemas, rule).is_some() {
+            return;
+        }
+        if let Some(meant) = safety::meant(&rule.kind) {
+            let finding = Finding::new("SE0505", node.headline(), format!("Kubernetes has no kind {}", rule.kind));
+            self.findings.push(finding.label("not known").help(format!("did you mean {meant}?")));
+        } else if !rule.kind.is_built_in() {
             let objects = &self.mapping.objects;
             let is_bare = |of: &ObjectRule| of.kind == rule.kind && of.ready.is_none();
             let waits = |other: &&ObjectRule| other.depends_on.iter().any(|position| is_bare(&objects[*position]));

@@ -7,7 +7,7 @@ use super::types::{Shape, Type};
 use crate::diagnostic::Finding;
 use crate::expression::Root;
 use crate::schema::{DEPTH, Field, Form, Schema};
-use crate::yaml::Node;
+use crate::yaml::{Node, closest};
 use crate::{Kind, Resource};
 
 /// Kinds of Kubernetes' own that live in no namespace.
@@ -43,6 +43,43 @@ const CLUSTER_SCOPED: [(&str, &str); 29] = [
     ("storage.k8s.io", "VolumeAttributesClass"),
 ];
 
+/// Kinds of Kubernetes' own that live in namespaces.
+const NAMESPACED: [(&str, &str); 33] = [
+    ("", "Binding"),
+    ("", "ConfigMap"),
+    ("", "Endpoints"),
+    ("", "Event"),
+    ("", "LimitRange"),
+    ("", "PersistentVolumeClaim"),
+    ("", "Pod"),
+    ("", "PodTemplate"),
+    ("", "ReplicationController"),
+    ("", "ResourceQuota"),
+    ("", "Secret"),
+    ("", "Service"),
+    ("", "ServiceAccount"),
+    ("apps", "ControllerRevision"),
+    ("apps", "DaemonSet"),
+    ("apps", "Deployment"),
+    ("apps", "ReplicaSet"),
+    ("apps", "StatefulSet"),
+    ("autoscaling", "HorizontalPodAutoscaler"),
+    ("batch", "CronJob"),
+    ("batch", "Job"),
+    ("coordination.k8s.io", "Lease"),
+    ("coordination.k8s.io", "LeaseCandidate"),
+    ("discovery.k8s.io", "EndpointSlice"),
+    ("events.k8s.io", "Event"),
+    ("networking.k8s.io", "Ingress"),
+    ("networking.k8s.io", "NetworkPolicy"),
+    ("policy", "PodDisruptionBudget"),
+    ("rbac.authorization.k8s.io", "Role"),
+    ("rbac.authorization.k8s.io", "RoleBinding"),
+    ("resource.k8s.io", "ResourceClaim"),
+    ("resource.k8s.io", "ResourceClaimTemplate"),
+    ("storage.k8s.io", "CSIStorageCapacity"),
+];
+
 /// Where Kubernetes' own kinds have the spec of their pods.
 const PODS: [(&str, &str, &[&str]); 9] = [
     ("", "Pod", &["spec"]),
@@ -61,6 +98,25 @@ fn is_namespaced(kind: &Kind, schema: Option<&Schema>) -> Option<bool> {
     let is_clusters = CLUSTER_SCOPED.contains(&(kind.group.as_str(), kind.kind.as_str()));
     let known = if is_clusters { Some(false) } else { kind.is_built_in().then_some(true) };
     schema.and_then(|schema| schema.namespaced).or(known)
+}
+
+/// What a kind of Kubernetes' own groups probably means that is none of theirs. Later releases have further kinds, so that no name
+/// is wrong by itself.
+pub(super) fn meant(kind: &Kind) -> Option<String> {
+    let known = || NAMESPACED.iter().chain(&CLUSTER_SCOPED).copied();
+    let (group, name) = (kind.group.as_str(), kind.kind.as_str());
+    if !kind.is_built_in() || known().any(|one| one == (group, name)) {
+        return None;
+    }
+    let elsewhere = known().find(|(_, other)| *other == name);
+    let similar = || {
+        let names: Vec<&str> = known().filter(|(of, _)| *of == group).map(|(_, name)| name).collect();
+        closest(name, &names).map(|name| (group, name))
+    };
+    elsewhere.or_else(similar).map(|(group, name)| match group {
+        "" => format!("`{name}` of `v1`"),
+        group => format!("`{name}` of the group `{group}`"),
+    })
 }
 
 /// A kind that is cluster-scoped, and so cannot be placed.
