@@ -90,6 +90,7 @@ impl<'s> Checker<'s> {
             value: vec![Type::Any],
             facts: Vec::new(),
             asked: Vec::new(),
+            seen: Vec::new(),
             read_by: Vec::new(),
         };
         Self { mapping, schemas, environment, findings: Vec::new() }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::operands::PRINTED;
-use super::types::{Bound, Environment, Type, any_consumers, calculated, flat, indexed, picked, sliced, steps};
+use super::types::{Bound, Environment, Type, any_consumers, calculated, flat, indexed, picked, sliced, steps, written};
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Call, Comparison, Expr, Expression, Gives, Path, Piece, Role, Segment, Text};
 use crate::schema::{Field, Form, View};
@@ -146,7 +146,10 @@ impl<'e, 's> Reads<'e, 's> {
                 self.all(lax.iter().map(|lax| &**lax));
                 Bound { is_optional: fallback.is_optional, ..value.or(fallback) }
             }
-            Expr::Call(call) => self.call(call, takes_absent),
+            Expr::Call(call) => {
+                self.picked_item(call, takes_absent);
+                self.call(call, takes_absent)
+            }
             Expr::Arithmetic { operator, left, right, places } => {
                 let [one, other] = [left, right].map(|operand| self.expression(operand));
                 self.arithmetic(*operator, [&one, &other], right, places);
@@ -221,6 +224,36 @@ impl<'e, 's> Reads<'e, 's> {
         let is_consumers = !is_other && given.any(|argument| argument.is_consumers);
         let below = arguments.first().and_then(Option::as_ref).and_then(|subject| self.below(call, subject));
         Bound::new(gives(call, &arguments, below), is_consumers)
+    }
+
+    /// The first or last item of a list that can be empty.
+    fn picked_item(&mut self, call: &'s Call, takes_absent: bool) {
+        let Some(Some(mut list)) = call.arguments.first().map(Option::as_ref) else { return };
+        if takes_absent || !matches!(call.name(), "first" | "last" | "max" | "min") {
+            return;
+        }
+        // A choice can leave none of any number of items.
+        let index = if chooses(list) { i64::MAX - 1 } else { 0 };
+        while let Expr::Call(inner) = list
+            && let Some(Some(of)) = inner.arguments.first()
+        {
+            list = of;
+        }
+        let types = Reads::new(&self.environment, true, &mut Vec::new()).expression(list).types;
+        let read = format!("… | {}", call.name());
+        self.item(&types, index, &written(list), (read.as_str(), &call.place));
+    }
+
+    /// An item that can be absent, unless a condition around the place looks at the list.
+    fn item(&mut self, types: &[Type<'s>], index: i64, lists: &[String], (read, place): (&str, &Range<usize>)) {
+        let is_seen = lists.iter().any(|list| self.environment.seen.contains(list));
+        if !is_seen && types.iter().any(|one| one.can_be_shorter(index)) {
+            let message = format!("`{read}` is absent where the list is too short, and nothing stands in for it");
+            let finding = Finding::new("SE0408", place.clone(), message).label("can be absent");
+            self.findings.push(finding.help(format!(
+                "`{read} | default(…)` gives a value; `minItems` in the schema says how many items there are at least"
+            )));
+        }
     }
 
     /// What stands at a literal `attribute` of the items of a list, or `path` of a value.
@@ -310,7 +343,7 @@ impl<'e, 's> Reads<'e, 's> {
             let step = Taken { written, before, place, name, base: Some(&path.base) };
             let found = self.findings.len();
             bound = self.step(&bound, &step, takes_absent);
-            takes_absent |= self.findings.len() > found;
+            takes_absent |= self.findings[found..].iter().any(|finding| finding.code != "SE0408");
         }
         bound
     }
@@ -326,6 +359,9 @@ impl<'e, 's> Reads<'e, 's> {
         }
         if let (Some(one), false) = (&stepped.optional, takes_absent) {
             self.optional(step.written, step.place.clone(), Some(one));
+        }
+        if let (Segment::Index(index), false) = (step.name, takes_absent) {
+            self.item(&from.types, *index, &[step.before.to_owned()], (step.written, step.place));
         }
         stepped.bound
     }

@@ -57,6 +57,8 @@ pub(super) struct Environment<'s> {
     pub facts: Vec<Fact<'s>>,
     /// What they ask for, as it is written: it may be read.
     pub asked: Vec<String>,
+    /// What they read: of a list, it may be whether it has items.
+    pub seen: Vec<String>,
     /// What each variable reads.
     pub read_by: Vec<(String, Vec<String>)>,
 }
@@ -306,6 +308,16 @@ impl<'s> Type<'s> {
         }
     }
 
+    /// Whether it can be a list with no item at an index.
+    pub fn can_be_shorter(&self, index: i64) -> bool {
+        let items = index.unsigned_abs() + u64::from(index >= 0);
+        match self {
+            Self::Of(shape) => shape.view.form() == Form::List && shape.view.min_items() < items,
+            Self::List(items) => items.is_empty(),
+            _ => false,
+        }
+    }
+
     /// The keys of a map that has no others.
     pub fn keys(&self) -> Option<Vec<&str>> {
         match self {
@@ -486,18 +498,20 @@ impl<'s> Environment<'s> {
         let mut known = self.clone();
         known.facts.extend(facts(test, holds));
         known.asked.extend(asked(test).iter().flat_map(|read| self.meant(read)));
+        known.seen.extend(written(test));
         known
     }
 
     /// How much is known at a place, to go back to it with [`leave`](Self::leave).
-    pub fn extent(&self) -> [usize; 3] {
-        [self.facts.len(), self.asked.len(), self.locals.len()]
+    pub fn extent(&self) -> [usize; 4] {
+        [self.facts.len(), self.asked.len(), self.seen.len(), self.locals.len()]
     }
 
     /// Forgets what holds within a place alone.
-    pub fn leave(&mut self, [facts, asked, locals]: [usize; 3]) {
+    pub fn leave(&mut self, [facts, asked, seen, locals]: [usize; 4]) {
         self.facts.truncate(facts);
         self.asked.truncate(asked);
+        self.seen.truncate(seen);
         self.locals.truncate(locals);
     }
 

@@ -141,6 +141,11 @@ impl<'s> View<'s> {
         (self.node["pattern"].as_str(), self.node["minimum"].as_f64(), self.node["maximum"].as_f64())
     }
 
+    /// The items that a list has at least.
+    pub fn min_items(self) -> u64 {
+        self.node["minItems"].as_u64().unwrap_or_default()
+    }
+
     pub fn form(self) -> Form {
         Form::of_schema(self.node)
     }
