@@ -60,12 +60,17 @@ pub struct Outcome {
 
 /// Compiles a document.
 pub fn compile(document: &yaml::Document) -> Outcome {
+    compile_unless(document, super::diagnostic::is_error)
+}
+
+/// Compiles a document; a finding of a code that `forbids` it has it not run.
+fn compile_unless(document: &yaml::Document, forbids: impl Fn(&str) -> bool) -> Outcome {
     let mut findings = document.findings.clone();
     let compiled = document.root.as_ref().and_then(|root| compile_root(root, &document.text, &mut findings));
     findings.sort_by_key(|finding| (finding.span.start, finding.code));
     // An object's name is a leaf of its template, too.
     findings.dedup();
-    let failed = findings.iter().any(|finding| super::diagnostic::is_error(finding.code));
+    let failed = findings.iter().any(|finding| forbids(finding.code));
     Outcome { compiled: compiled.filter(|_| !failed), findings }
 }
 
@@ -78,12 +83,14 @@ const FORMER_FIELDS: [&[&str]; 5] = [
     &["spec", "clusterInventory", "accessProviders"],
 ];
 
-/// Compiles a document as a state store keeps it, of this build or an earlier one.
+/// Compiles a document as a state store keeps it, of this build or an earlier one. It has run: fields that contradict each other
+/// only by this build do what they did.
 pub fn compile_kept(document: &yaml::Document) -> Option<Compiled> {
     let root = document.root.clone();
     let root = root.and_then(|root| FORMER_FIELDS.iter().try_fold(root, |root, path| root.edited(path, &|_| None)));
     let root = root.and_then(|root| root.edited(&["spec", "target", "cluster"], &|cluster| Some(renamed(cluster))));
-    compile(&yaml::Document { root, ..document.clone() }).compiled
+    let forbids = |code: &str| code != "SE0114" && super::diagnostic::is_error(code);
+    compile_unless(&yaml::Document { root, ..document.clone() }, forbids).compiled
 }
 
 /// A target under the name that it has now.

@@ -141,4 +141,8 @@ fn documents_of_earlier_builds_are_read() {
     let beside = small.replace("  objects:\n", "  target: {cluster: workspace}\n  objects:\n");
     let kept = compile_kept(&yaml::parse(beside.as_bytes()).remove(0));
     assert!(matches!(kept, Some(Compiled::Mapping(mapping)) if mapping.is_beside()));
+    // This build refuses what had no effect in an earlier one.
+    let contradicts = GOOD.replace("createNamespace: true", "createNamespace: false");
+    let contradicts = yaml::parse(contradicts.as_bytes()).remove(0);
+    assert!(compile(&contradicts).compiled.is_none() && compile_kept(&contradicts).is_some());
 }
