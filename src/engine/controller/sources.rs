@@ -514,9 +514,10 @@ mod tests {
         let (health, mut changes) = (told.health.clone(), told.health.changes());
         // No definition tells that one of Kubernetes' own is gone.
         let resource = Resource::new("apps", "v1beta1", "deployments");
+        let endpoint = connection.endpoint();
         tokio::select! {
             biased;
-            () = removal(&connection.endpoint(), Some(&resource), Some(&told)) => panic!("nobody removed it"),
+            () = removal(&endpoint, Some(&resource), Some(&told)) => panic!("nobody removed it"),
             () = changes.advanced() => {}
         }
         let said = health.standings().into_iter().map(|one| one.condition.message);
