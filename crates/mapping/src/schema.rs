@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::names::unescape_pointer;
 use super::yaml::closest;
@@ -155,6 +155,12 @@ impl Schemas {
 }
 
 impl Schema {
+    /// Of a kind that no document describes: all that is known of it is `metadata`.
+    pub(crate) fn open(kind: Kind) -> Self {
+        let root = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        Self { kind, namespaced: None, status_subresource: None, root, definitions: Arc::default() }
+    }
+
     /// The OpenAPI schema of a whole object, as it was read.
     pub fn document(&self) -> &Value {
         &self.root
