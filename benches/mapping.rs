@@ -116,8 +116,6 @@ fn scene(text: &str) -> Scene {
         standing: Vec::new(),
         related: Vec::new(),
         steps: 0,
-        before: Vec::new(),
-        foreign: Vec::new(),
         schema: None,
     }
 }

@@ -89,8 +89,6 @@ pub(super) struct Document {
     /// The target that it goes to, where an expression or a list says so.
     pub target: Option<String>,
     pub body: Value,
-    /// The rule that it is rendered from; of the consumer's object, none.
-    pub rule: Option<String>,
     /// In which step it appears, where that is asked.
     pub step: Option<usize>,
 }
@@ -270,25 +268,19 @@ pub(super) fn said(reason: &Reason) -> String {
 
 /// What is rendered, in the mapping's order; the consumer's object with its status last.
 pub(super) fn documents(preview: &Preview, scene: &Scene, marks: bool, status: bool) -> Vec<Document> {
-    let objects = preview.objects().map(|(at, rule, _, desired)| {
+    let objects = preview.objects().map(|(at, .., desired)| {
         let body = Value::clone(&desired.body);
         let body = if marks { body } else { unmarked(body) };
-        Document { target: at.name().map(str::to_owned), body, rule: Some(rule.id.clone()), step: None }
+        Document { target: at.name().map(str::to_owned), body, step: None }
     });
     let status = preview.status.as_ref().filter(|_| status);
-    objects
-        .chain(status.map(|status| Document {
-            target: None,
-            body: consumer(&scene.source, status),
-            rule: None,
-            step: None,
-        }))
-        .collect()
+    let status = status.map(|status| Document { target: None, body: consumer(&scene.source, status), step: None });
+    objects.chain(status).collect()
 }
 
 /// As YAML, each behind the target that it goes to.
 pub(super) fn written(documents: &[Document]) -> String {
-    let one = |Document { target, body, step, .. }: &Document| {
+    let one = |Document { target, body, step }: &Document| {
         let step = step.iter().map(|step| format!("# step: {step}\n")).collect::<String>();
         let target = target.iter().map(|target| format!("# target: {target}\n")).collect::<String>();
         step + &target + &yaml::write(body)

@@ -179,7 +179,5 @@ pub(super) fn scene(source: Value, mapping: &Mapping, schemas: &Schemas) -> Resu
         related: Vec::new(),
         schema: schemas.resource(&mapping.source.resource).cloned(),
         steps: SETTLED,
-        before: Vec::new(),
-        foreign: Vec::new(),
     })
 }

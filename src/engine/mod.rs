@@ -340,7 +340,7 @@ fn component(Slot { mapping, target }: &Slot) -> String {
 }
 
 /// What becomes of the objects of a mapping that is removed; `None`: they stay, and deletions go on.
-fn departure(mapping: &Mapping) -> Option<OnExit> {
+pub fn departure(mapping: &Mapping) -> Option<OnExit> {
     match mapping.lifecycle.on_mapping_removed {
         MappingRemoved::Delete => Some(OnExit::Delete),
         MappingRemoved::Orphan => Some(OnExit::Orphan),

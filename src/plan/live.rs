@@ -596,7 +596,7 @@ fn is_fixed(desired: &Desired, object: &TargetObject) -> bool {
 }
 
 /// An object of this id that exists under another kind or name. One of the other side is none of the rule's, whatever it says.
-pub fn moved<'a>(case: Case<'a>, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<&'a TargetObject> {
+fn moved<'a>(case: Case<'a>, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<&'a TargetObject> {
     let is_elsewhere = |one: &&TargetObject| {
         one.reference.kind.side == rule.kind.side && !one.reference.is_same_object(&desired.reference)
     };
@@ -614,7 +614,7 @@ fn is_wanted(case: Case<'_>, reference: &Reference) -> bool {
     case.rendering.desired(case.mapping).any(|(_, _, desired)| desired.reference.is_same_object(reference))
 }
 
-pub fn moves(id: &str, former: Option<&TargetObject>, desired: &Desired) -> Reason {
+fn moves(id: &str, former: Option<&TargetObject>, desired: &Desired) -> Reason {
     let former = former.map(|object| object.reference.to_string()).unwrap_or_default();
     Reason {
         cause: Cause::IdentityChanged,

@@ -13,6 +13,7 @@ mod live;
 mod merge_patch;
 pub mod objects;
 pub mod observed;
+pub mod offline;
 pub mod preview;
 pub mod provenance;
 mod readable;

@@ -17,7 +17,7 @@ use super::targets::{self, OtherTarget, Reach, TargetContext};
 use super::{Cause, Reason, Reasons, is_in, live, related, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
-use crate::mapping::{IdentityChange, Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
+use crate::mapping::{Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
 use crate::object::marks::{Origin, Reference, Writer};
 use crate::object::{ClusterName, Key, encode_string_data, metadata};
 
@@ -39,20 +39,6 @@ pub struct Scene {
     pub schema: Option<Arc<Schema>>,
     /// How often what is rendered is taken for made and ready; [`SETTLED`]: until nothing more comes of it.
     pub steps: usize,
-    /// What an earlier document of the mapping made of the source.
-    pub before: Vec<MadeOnTarget>,
-    /// What other mappings made of it.
-    pub foreign: Vec<MadeOnTarget>,
-}
-
-/// What a document made of a source on a target.
-#[derive(Debug, Clone)]
-pub struct MadeOnTarget {
-    /// `None`: on each cluster of a provider.
-    pub target: Option<String>,
-    objects: Objects,
-    /// Those that are taken for made and ready: they are no standing objects of the scene.
-    supposed: BTreeSet<Reference>,
 }
 
 /// More steps than a chain of objects has.
@@ -83,10 +69,6 @@ struct OnTarget {
     rendering: Rendering,
     reasons: Reasons,
     strangers: Vec<usize>,
-    /// What is rendered, and is not made.
-    blocked: BTreeSet<Reference>,
-    /// What an earlier document made of an id that has another kind or name now, and gives way to it.
-    replaced: Vec<(Reference, IdentityChange)>,
 }
 
 /// Where something is made.
@@ -191,99 +173,49 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
     // A guess at what stands is no evaluation that anybody asked for.
     let mut here = Observed { among, ..observed.clone() };
     here.study.recorder = None;
-    let is_here = |made: &&MadeOnTarget| made.target.as_deref() == name_on(mapping, &target);
-    for made in scene.before.iter().filter(is_here) {
-        made.objects.iter().for_each(|one| put(&mut here, one.clone()));
-        here.study.supposed.extend(made.supposed.iter().cloned());
-    }
-    for made in scene.foreign.iter().filter(is_here) {
-        let foreign = made.objects.iter().map(|one| (one.reference.clone(), one.object.clone()));
-        here.answers.foreign.extend(foreign);
-    }
     let first = rendered(mapping, &here, scene)?;
     let strangers = recognize(mapping, scene, &first, &mut here);
     here.study.recorder.clone_from(&observed.study.recorder);
-    let replaced = match target {
-        At::Nowhere => Vec::new(),
-        At::Any | At::Target { .. } => suppose(mapping, scene, &mut here)?,
-    };
+    if target != At::Nowhere {
+        suppose(mapping, scene, &mut here)?;
+    }
     let rendering = rendered(mapping, &here, scene)?;
-    let case = Case { mapping, observed: &here, rendering: &rendering };
-    let blocked: Vec<(Reference, Reason)> = rendering
-        .desired(mapping)
-        .filter_map(|(rule, key, desired)| {
-            Some((desired.reference.clone(), scene.blocked(case, (rule, key), desired)?))
-        })
-        .collect();
-    let mut reasons = match target {
+    let reasons = match target {
         At::Nowhere => Reasons::default(),
         At::Any | At::Target { .. } => reasons(mapping, &here, &rendering),
     };
-    let (blocked, why): (BTreeSet<_>, Vec<_>) = blocked.into_iter().unzip();
-    reasons.0.extend(why);
-    Ok(OnTarget { target, observed: here, rendering, reasons, strangers, blocked, replaced })
+    Ok(OnTarget { target, observed: here, rendering, reasons, strangers })
 }
 
-/// Takes what is rendered for made and ready, as it is rendered then, until nothing more comes of it. Gives what an earlier
-/// document made, and gives way to it.
-fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<Vec<(Reference, IdentityChange)>, Unseen> {
-    let mut replaced = Vec::new();
+/// Takes what is rendered for made and ready, as it is rendered then, until nothing more comes of it.
+fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), Unseen> {
     for _ in 0..scene.steps {
         let rendering = rendered(mapping, here, scene)?;
         let mut is_new = false;
         for (rule, key, desired) in rendering.desired(mapping) {
-            let case = Case { mapping, observed: here, rendering: &rendering };
-            if scene.blocked(case, (rule, key), desired).is_some() {
-                continue;
-            }
-            if let Some(former) = scene.moved(case, (rule, key), desired).map(|one| one.reference.clone()) {
-                is_new = true;
-                take(here, &former);
-                replaced.push((former, rule.on_identity_change));
-                continue;
-            }
             let standing = here.objects.at(&desired.reference);
             let is_kept = match standing {
                 Some(standing) => !here.study.supposed.contains(&standing.reference) || standing.object == desired.body,
-                None => case.unmet((rule, key)).is_some(),
+                None => Case { mapping, observed: here, rendering: &rendering }.unmet((rule, key)).is_some(),
             };
             if is_kept {
                 continue;
             }
             is_new = true;
-            put(here, TargetObject::of_rule(rule, desired.reference.clone(), desired.body.clone()));
+            here.objects.remove(&desired.reference);
+            here.objects.push(TargetObject::of_rule(rule, desired.reference.clone(), desired.body.clone()));
+            // It can be read back.
+            if let (Originals::Given(all), Side::Target) = (&mut here.related, desired.reference.kind.side) {
+                all.retain(|one| !looks_like(one, &desired.reference));
+                all.push(desired.body.clone());
+            }
             here.study.supposed.insert(desired.reference.clone());
         }
         if !is_new {
             break;
         }
     }
-    Ok(replaced)
-}
-
-/// An object exists, and can be read back.
-fn put(here: &mut Observed, one: TargetObject) {
-    take(here, &one.reference);
-    if let (Originals::Given(all), Side::Target) = (&mut here.related, one.reference.kind.side) {
-        all.push(one.object.clone());
-    }
-    here.objects.push(one);
-}
-
-/// What exists at a place does no longer.
-fn take(here: &mut Observed, reference: &Reference) {
-    if let Some(known) = here.objects.at(reference).map(|one| one.reference.clone()) {
-        here.study.supposed.remove(&known);
-        here.objects.remove(&known);
-    }
-    if let (Originals::Given(all), Side::Target) = (&mut here.related, reference.kind.side) {
-        all.retain(|one| !looks_like(one, reference));
-    }
-}
-
-/// The name of the target, where files tell it.
-fn name_on<'a>(mapping: &'a Mapping, target: &'a At) -> Option<&'a str> {
-    target.name().or_else(|| mapping.target_rule.is_none().then_some(mapping.target.as_str()))
+    Ok(())
 }
 
 /// What stands in the way on one target.
@@ -320,34 +252,6 @@ fn rendered(mapping: &Mapping, observed: &Observed, scene: &Scene) -> Result<Ren
 }
 
 impl Scene {
-    /// Why an object is not made as it is rendered: it exists under another kind or name, or somebody else has its place.
-    fn blocked(&self, case: Case<'_>, (rule, key): (&ObjectRule, Option<&str>), desired: &Desired) -> Option<Reason> {
-        let id = render::instance_id(rule, key);
-        let former = self.moved(case, (rule, key), desired);
-        let why = match former {
-            Some(_) if rule.on_identity_change == IdentityChange::Block => live::moves(&id, former, desired),
-            None if Self::is_foreign(case.observed, rule, desired) => live::conflict(case.observed, rule, desired),
-            _ => return None,
-        };
-        Some(why.within(&live::what(&id)))
-    }
-
-    /// What an earlier document made of an object that has another kind or name now.
-    fn moved<'a>(
-        &self,
-        case: Case<'a>,
-        (rule, key): (&ObjectRule, Option<&str>),
-        desired: &Desired,
-    ) -> Option<&'a TargetObject> {
-        let former = live::moved(case, rule, &render::instance_id(rule, key), desired);
-        former.filter(|_| !self.before.is_empty())
-    }
-
-    fn is_foreign(observed: &Observed, rule: &ObjectRule, desired: &Desired) -> bool {
-        matches!(observed.state(&desired.reference, rule.shared), Ok(ObjectState::Foreign))
-            && render::adoptable(observed, rule, &desired.reference).is_none()
-    }
-
     /// A target where every kind is served and nothing stands.
     pub fn observed(&self, mapping: &Mapping) -> Observed {
         let source = &self.source;
@@ -390,12 +294,7 @@ fn recognize(mapping: &Mapping, scene: &Scene, first: &Rendering, observed: &mut
             Some(TargetObject::of_rule(rule, reference.clone(), Arc::new(body)))
         });
         match marked {
-            Some(standing) => {
-                if !scene.before.is_empty() {
-                    take(observed, &standing.reference);
-                }
-                observed.objects.push(standing);
-            }
+            Some(standing) => observed.objects.push(standing),
             None => strangers.push(position),
         }
     }
@@ -437,26 +336,15 @@ impl Preview<'_> {
     pub fn objects(&self) -> impl Iterator<Item = (&At, &ObjectRule, Option<&str>, &Desired)> {
         let wanted = self.targets.iter().filter(|on| on.target != At::Nowhere);
         wanted.flat_map(|on| {
-            let desired =
-                on.rendering.desired(self.mapping).map(|(rule, key, desired)| (&on.target, rule, key, desired));
-            desired.filter(move |(.., desired)| !on.blocked.contains(&desired.reference))
+            on.rendering.desired(self.mapping).map(|(rule, key, desired)| (&on.target, rule, key, desired))
         })
     }
 
-    /// What there is of the source then.
-    pub fn made(&self) -> Vec<MadeOnTarget> {
+    /// What there is of the source on each target, by the name of that as far as files tell it.
+    pub fn there(&self) -> impl Iterator<Item = (&str, &Objects)> {
+        let only = if self.mapping.target_rule.is_none() { self.mapping.target.as_str() } else { "" };
         let wanted = self.targets.iter().filter(|on| on.target != At::Nowhere);
-        let made = |on: &OnTarget| MadeOnTarget {
-            target: name_on(self.mapping, &on.target).map(str::to_owned),
-            objects: on.observed.objects.clone(),
-            supposed: on.observed.study.supposed.clone(),
-        };
-        wanted.map(made).collect()
-    }
-
-    /// What an earlier document made of ids that have another kind or name now, where that is no reason to keep it.
-    pub fn replaced(&self) -> impl Iterator<Item = (&At, &Reference, IdentityChange)> {
-        self.targets.iter().flat_map(|on| on.replaced.iter().map(|(former, policy)| (&on.target, former, *policy)))
+        wanted.map(move |on| (on.target.name().unwrap_or(only), &on.observed.objects))
     }
 
     /// Whether an object was taken for made on a target.

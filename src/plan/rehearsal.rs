@@ -9,6 +9,26 @@ use super::action::Action;
 use super::observed::{Observed, Outcome, TargetObject};
 use crate::object::marks::{self, Owner};
 
+/// A write that was not carried out, with its object before and after it.
+#[derive(Debug, Clone)]
+pub struct Imagined {
+    pub action: Action,
+    pub before: Option<Arc<Value>>,
+    pub after: Option<Arc<Value>>,
+}
+
+impl Imagined {
+    /// A write that has this outcome on what is observed.
+    pub fn new(action: &Action, observed: &Observed, outcome: &Outcome) -> Self {
+        let known = |reference| {
+            let owned = observed.objects.at(reference).map(|one| &one.object);
+            owned.or_else(|| observed.answers.foreign.get(reference)).cloned()
+        };
+        let after = if let Outcome::Object(object) = outcome { Some(object.clone()) } else { None };
+        Self { action: action.clone(), before: action.reference().and_then(known), after }
+    }
+}
+
 /// The outcome of a write on servers that do what they are told. `None`: the action reads, and only a server knows.
 pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
     Some(match action {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::mapping::Release;
 use crate::object::marks::Reference;
 use crate::object::{ClusterName, Key, are, count};
+use crate::plan::rehearsal::Imagined;
 use crate::plan::{Action, Cause, Evidence, Intent, Reason, Reasons};
 
 pub mod ledger;
@@ -67,6 +68,10 @@ pub struct Followed {
 }
 
 impl Followed {
+    pub fn new(writes: &[Imagined], rest: Option<Reasons>) -> Self {
+        Self { writes: writes.iter().map(|write| write.action.clone()).collect(), rest }
+    }
+
     fn creates(&self) -> usize {
         let is_create = |action: &&Action| matches!(action, Action::Apply { intent: Intent::Create, .. });
         self.writes.iter().filter(is_create).count()

@@ -13,6 +13,7 @@ use crate::mapping::{Kind, Mapping, Mode, Side, placement};
 use crate::multicluster::{Endpoint, RequestError};
 use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::{Key, has_finalizer, metadata};
+use crate::plan::rehearsal::Imagined;
 use crate::plan::targets::TargetContext;
 use crate::plan::{
     Action, Consumer, Intent, Kinds, MAX_ROUNDS, Observed, Original, Outcome, Phase, Pick, Pin, Reason, Reasons,
@@ -21,8 +22,8 @@ use crate::plan::{
 
 /// What would be done for a source.
 pub struct Rehearsed {
-    /// The writes in their order, each with what stood there before.
-    pub writes: Vec<(Action, Option<Arc<Value>>)>,
+    /// The writes in their order.
+    pub writes: Vec<Imagined>,
     /// The source as it is, and as it would be.
     pub source: (Arc<Value>, Arc<Value>),
     pub key: Key,
@@ -31,14 +32,6 @@ pub struct Rehearsed {
     /// Where its objects would stand; `None`: it would have none.
     pub namespace: Option<String>,
     pub rest: Option<Reasons>,
-}
-
-impl Rehearsed {
-    /// The plan alone.
-    pub fn followed(&self) -> crate::release::Followed {
-        let writes = self.writes.iter().map(|(action, _)| action.clone()).collect();
-        crate::release::Followed { writes, rest: self.rest.clone() }
-    }
 }
 
 /// What the plans of a cluster's sources depend on.
@@ -113,19 +106,18 @@ impl Scene<'_> {
         Ok(copies)
     }
 
-    /// The writes, each with what stood there before, and why there are no more.
+    /// The writes, and why there are no more.
     async fn follow(&self, observed: &mut Observed) -> Result<Followed, RequestError> {
         let mut writes = Vec::new();
         for _ in 0..MAX_ROUNDS {
             let (actions, rest) = plan(self.mapping, observed).into_steps();
             for action in actions {
-                let before = before(&action, observed);
                 let outcome = match rehearsal::imagined(&action, observed) {
                     None => self.read(observed, &action).await?,
                     Some(_) if self.is_taken(&action).await? => self.look(action.reference()).await?,
                     Some(outcome) => {
                         if !is_there_already(self.target, &action).await? {
-                            writes.push((action.clone(), before));
+                            writes.push(Imagined::new(&action, observed, &outcome));
                         }
                         outcome
                     }
@@ -197,7 +189,7 @@ fn beside(mapping: &Mapping) -> BTreeSet<&Kind> {
     mapping.objects.iter().map(|rule| &rule.kind).filter(|kind| kind.side == Side::Source).collect()
 }
 
-type Followed = (Vec<(Action, Option<Arc<Value>>)>, Option<Reasons>);
+type Followed = (Vec<Imagined>, Option<Reasons>);
 
 fn known(mapping: &Mapping, target: &TargetCluster) -> Kinds {
     let served = |served: &Result<_, String>| served.as_ref().map(drop).map_err(Reason::unseen);
@@ -221,12 +213,6 @@ pub(super) fn owned(target: &TargetCluster, passes: impl Fn(&Reference, &Value) 
 pub(super) fn reference(kind: &Kind, object: &Value) -> Reference {
     let text = |field| metadata(object, field).to_owned();
     Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") }
-}
-
-fn before(action: &Action, observed: &Observed) -> Option<Arc<Value>> {
-    let reference = action.reference()?;
-    let owned = observed.objects.at(reference);
-    owned.map(|one| &one.object).or_else(|| observed.answers.foreign.get(reference)).cloned()
 }
 
 /// The engine makes a namespace without asking; one that exists is no change.

@@ -185,7 +185,7 @@ fn of<'r>(plans: &Plans<'r>, cluster: &SourceCluster, origin: &Origin) -> Option
 
 /// What the plan of a source that stands takes away, or takes over: an object can be another of the mapping's now.
 fn written(rehearsed: &Rehearsed) -> impl Iterator<Item = &Reference> {
-    rehearsed.writes.iter().filter_map(|(action, _)| action.reference())
+    rehearsed.writes.iter().filter_map(|write| write.action.reference())
 }
 
 /// Whether the mapping has an object of this id still, single or several as then.

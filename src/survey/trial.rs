@@ -30,8 +30,8 @@ impl Scene<'_> {
     pub async fn refusals(&self, source: &Arc<Value>) -> Result<Vec<Refused>, Unseen> {
         let rehearsed = self.rehearse(source).await?;
         let mut refused = Vec::new();
-        for (action, _) in &rehearsed.writes {
-            if let Action::Apply { body, intent, .. } = action
+        for write in &rehearsed.writes {
+            if let Action::Apply { body, intent, .. } = &write.action
                 && let Err(error) = self.dry_run(body, intent).await?
             {
                 let object = marks::annotation(body, marks::OBJECT).unwrap_or_default().to_owned();

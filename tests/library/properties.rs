@@ -207,8 +207,6 @@ fn scene(spec: Value, standing: Vec<Value>) -> Scene {
         standing,
         related: Vec::new(),
         steps: SETTLED,
-        before: Vec::new(),
-        foreign: Vec::new(),
         schema: None,
     }
 }

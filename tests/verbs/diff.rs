@@ -68,7 +68,7 @@ fn an_edit_of_identity_does_what_the_engine_does() {
     let put = |part: &str| GOOD.replace("  objects:\n", &format!("  {part}\n  objects:\n"));
     let gone = "Cluster default-dxrcslzy2prezvhl/a ";
     let held = "an engine would hold this";
-    let edits: [(String, &[&str]); 9] = [
+    let edits: [(String, &[&str]); 10] = [
         (
             put("placement: {name: '{{ source.metadata.name }}-new'}"),
             &["exit 0", "0 newly failing", "0 objects created, 0 lost"],
@@ -85,7 +85,11 @@ fn an_edit_of_identity_does_what_the_engine_does() {
         (policy("Recreate"), &["delete", "onIdentityChange: Recreate", "create", " lost; ", held]),
         (
             put("target: {cluster: west}"),
-            &["keep", "TargetChanged: its objects are on target `target`, and the mapping now gives `west`", held],
+            &["keep", "`target` is not a target of the mapping any more", "(pinned target=target, found west", held],
+        ),
+        (
+            GOOD.replace("{tier: managed}}", "{tier: other}}\n    onExit: Delete"),
+            &["delete", "its source left the mapping's filter", "release Database default/a", "1 newly failing", held],
         ),
         (GOOD.replace("databases.v1.", "databases.v2."), &["exit 0", "rehearsed on 0 of 1"]),
         (
@@ -103,6 +107,20 @@ fn an_edit_of_identity_does_what_the_engine_does() {
         let is_replaced = edited.contains("Orphan") || edited.contains("Recreate");
         assert_eq!(said.contains("\ncreate "), is_replaced, "{edited}\n{said}");
     }
+}
+
+/// What an engine wrote on a source that comes from a cluster is no news.
+#[test]
+fn a_source_of_a_cluster_is_compared_as_one_of_a_file() {
+    let marks = "resourceVersion: '7', finalizers: [sync-engine.dev/main.databases], \
+        annotations: {target.sync-engine.dev/main.databases: target=abc}, labels";
+    let after = GOOD.replace("spec: {size:", "spec: {plan: small, size:");
+    let source = SOURCE.replace("labels", marks);
+    let root = directory(&[("old/a.yaml", GOOD), ("new/a.yaml", &after), ("sources/a.yaml", &source)]);
+    assert_eq!(said(&root, ["diff ROOT/old ROOT/old -f ROOT/sources"]), SAME);
+    let said = said(&root, ["diff ROOT/old ROOT/new -f ROOT/sources"]);
+    assert!(said.contains("\nupdate Cluster") && said.contains("0 newly failing, 1 updated"), "{said}");
+    assert!(!said.contains("take on"), "{said}");
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! A difference, and how it is shown.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::arguments::Format;
 use crate::cli::difference::difference;
+use crate::cli::render::{said, unmarked};
+use crate::mapping::Side;
+use crate::plan::rehearsal::Imagined;
+use crate::plan::{Action, Cause, Intent, Reason, Reasons, SourcePatch};
 use crate::table;
 use crate::yaml;
 
@@ -52,8 +56,6 @@ crate::mapping::words! {
         /// The finalizer.
         TakeOn = "add finalizer",
         Release = "release",
-        /// Nothing of it can be rendered any more, or for the first time.
-        Rendering = "rendering",
     }
 }
 
@@ -81,6 +83,93 @@ impl Change {
     fn lines(&self) -> String {
         difference(&text(&self.old), &text(&self.new))
     }
+}
+
+/// What writes for a source of a mapping come to. `on`: the target, where that has to be said.
+pub(super) fn of_writes((mapping, source): (&str, &str), on: &str, writes: &[Imagined]) -> Vec<Change> {
+    let mut changes: Vec<Change> = Vec::new();
+    for Imagined { action, before, after } in writes {
+        let [before, after] = [before, after].map(|one| one.as_deref().map(of_people).unwrap_or_default());
+        let none = (Value::Null, Value::Null);
+        let object = match action.reference() {
+            Some(reference) if reference.kind.side == Side::Target => format!("{reference}{on}"),
+            Some(reference) => reference.to_string(),
+            None => source.to_owned(),
+        };
+        let (what, object, (before, after)) = match action {
+            Action::PatchSource { purpose: SourcePatch::AddFinalizer, .. } => (What::TakeOn, object, none),
+            Action::PatchSource { .. } => (What::Release, object, none),
+            Action::CreateNamespace { name, labels } => {
+                let labels = json!({"metadata": {"labels": labels}});
+                (What::Create, format!("Namespace {name}{on}"), (Value::Null, labels))
+            }
+            Action::Apply { intent: Intent::Create, .. } => (What::Create, object, (Value::Null, after)),
+            Action::Apply { intent: Intent::Adopt { .. }, .. } => (What::Adopt, object, (before, after)),
+            Action::Apply { intent: Intent::Update { .. }, .. } => (What::Update, object, (before, after)),
+            Action::Delete { .. } => (What::Delete, object, (before, Value::Null)),
+            Action::GiveUp { .. } => (What::GiveUp, object, (before.clone(), before)),
+            // Several updates of the status are one difference; and ownership labels are none.
+            Action::PatchStatus { .. } | Action::Restore { .. } => continue,
+            Action::LookForSource | Action::Sweep { .. } | Action::Read(_) | Action::ReadAnew(_) => continue,
+        };
+        let is_apply = |what| matches!(what, What::Create | What::Adopt | What::Update);
+        let last = changes.iter().rposition(|one| one.object == object);
+        match last.filter(|at| is_apply(changes[*at].what) && is_apply(what)) {
+            Some(at) => changes[at].new = after,
+            None => {
+                let why = action.because().map(|because| because.to_string());
+                changes.push(Change { why, ..Change::new(what, (mapping, source, &object), (before, after)) });
+            }
+        }
+    }
+    changes
+}
+
+/// What becomes of the status of a source of a mapping.
+pub(super) fn of_status((mapping, title): (&str, &str), before: &Value, after: &Value) -> Option<Change> {
+    let (before, after) = (status(before), status(after));
+    (before != after).then(|| Change::new(What::Status, (mapping, title, title), (before, after)))
+}
+
+/// Why the plan for a source of a mapping rests, where it is not in sync.
+pub(super) fn of_rest((mapping, title): (&str, &str), writes: &[Imagined], rest: Option<&Reasons>) -> Vec<Change> {
+    let Some(reasons) = rest else { return Vec::new() };
+    let what = if reasons.is_blocked() { What::Blocked } else { What::Waiting };
+    let makes = writes.iter().any(|write| matches!(write.action, Action::Apply { .. }));
+    let one = |reason: &Reason| {
+        let unknown = match reason.cause {
+            Cause::Conflict => " (a rehearsal of the engine does not ask for it)",
+            Cause::Waiting if makes => " (whether it comes to that, only its operator tells)",
+            _ => "",
+        };
+        let why = Some(format!("{}{unknown}", said(reason)));
+        Change { why, ..Change::new(what, (mapping, title, title), Default::default()) }
+    };
+    reasons.0.iter().map(one).collect()
+}
+
+/// Times are others each time. A file has no generation, so its status observes none.
+fn status(source: &Value) -> Value {
+    let mut status = source["status"].clone();
+    let has_generation = source.pointer("/metadata/generation").is_some();
+    let is_told = |field: &str| field != "lastTransitionTime" && (has_generation || field != "observedGeneration");
+    let Some(fields) = status.as_object_mut() else { return status };
+    fields.retain(|field, _| is_told(field));
+    let conditions = fields.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten();
+    conditions.filter_map(Value::as_object_mut).for_each(|condition| condition.retain(|field, _| is_told(field)));
+    status
+}
+
+/// An object as far as a mapping speaks of it.
+pub(super) fn of_people(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|key, _| ["name", "namespace", "labels", "annotations"].contains(&key.as_str()));
+    }
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    unmarked(object)
 }
 
 /// Replaces values; those that are others on the other side say on which they are.
@@ -134,8 +223,6 @@ fn painted(line: &str, colours: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn change() -> Change {

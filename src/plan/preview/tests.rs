@@ -40,8 +40,6 @@ fn scene(spec: Value, standing: Vec<Value>) -> Scene {
         related: Vec::new(),
         schema: None,
         steps: 0,
-        before: Vec::new(),
-        foreign: Vec::new(),
     }
 }
 
