@@ -29,6 +29,8 @@ pub struct Rehearsed {
     pub key: Key,
     /// The workspace or cluster of the source, for people.
     pub place: String,
+    /// What stands beside the source now.
+    pub beside: BTreeSet<Reference>,
     /// Where its objects would stand; `None`: it would have none.
     pub namespace: Option<String>,
     pub rest: Option<Reasons>,
@@ -50,7 +52,9 @@ impl Scene<'_> {
     /// Of a look at the target.
     pub async fn rehearse(&self, source: &Arc<Value>) -> Result<Rehearsed, RequestError> {
         let mut observed = self.observed(source);
-        observed.objects.extend(self.copies(&observed).await?);
+        let copies = self.copies(&observed).await?;
+        let beside = copies.iter().map(|one| one.reference.clone()).collect();
+        observed.objects.extend(copies);
         let (writes, rest) = self.follow(&mut observed).await?;
         let after = observed.present().unwrap_or(source).clone();
         let namespace = || render::place(self.mapping, &observed, &after).ok().map(|place| place.namespace);
@@ -58,6 +62,7 @@ impl Scene<'_> {
         Ok(Rehearsed {
             namespace: has_finalizer(&after, observed.subject.writer.finalizer()).then(namespace).flatten(),
             key: observed.subject.key,
+            beside,
             writes,
             source: (source.clone(), after),
             place,

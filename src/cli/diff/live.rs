@@ -1,5 +1,6 @@
 //! What the engine would change on live clusters now.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
@@ -64,7 +65,7 @@ async fn told(
     };
     let finalizer = surveyor.writer(mapping).finalizer().to_owned();
     let mut release = Rehearsal::default();
-    (release.objects, release.asks_servers) = (whole.target.standing.values().map(Vec::len).sum(), true);
+    release.asks_servers = true;
     for (after, before) in whole.rehearsed.iter().zip(&before) {
         let [followed, before] = [after, before].map(|one| Followed::new(&one.writes, one.rest.clone()));
         let now = match has_finalizer(&after.source.0, &finalizer) {
@@ -74,6 +75,10 @@ async fn told(
         release.paths.insert(after.key.cluster.clone(), after.place.clone());
         release.add(&mapping.target, after.key.clone(), Effect::of(now, &followed, &[before]));
     }
+    // Sources of a namespace can share a copy.
+    let beside = whole.rehearsed.iter().flat_map(|one| one.beside.iter().map(move |at| (&one.key.cluster, at)));
+    let copies = beside.collect::<BTreeSet<_>>().len();
+    release.objects = whole.target.standing.values().map(Vec::len).sum::<usize>() + copies;
     let held = release.excess(&in_force.release);
     let held = held.map(|why| format!("\nmapping `{}`: the engine would hold this: {why}", mapping.name));
     Ok(Some(format!("mapping `{}`: {release}{}", mapping.name, held.unwrap_or_default())))
