@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::budget::Budget;
 use super::client::Client;
+use super::directory::Reading;
 use super::endpoint::Endpoint;
 use super::identity::Confirmation;
 use super::in_process::InProcess;
@@ -183,8 +184,7 @@ pub struct Connection {
     identity: Confirmation,
     /// One of the clusters of a fleet.
     is_of_fleet: bool,
-    /// When the configuration was last read again because of a refusal, and what is held as long as that lasts.
-    reread: Mutex<Option<(Instant, Weak<()>)>>,
+    rereading: tokio::sync::Mutex<Rereading>,
     agent: HeaderValue,
     budget: Budget,
 }
@@ -193,6 +193,17 @@ pub struct Connection {
 const AGENT: &str = concat!("sync-engine/", env!("CARGO_PKG_VERSION"));
 
 const REREAD_PAUSE: Duration = Duration::from_secs(5);
+
+/// How the configuration is read again.
+#[derive(Default)]
+struct Rereading {
+    reading: Reading<Changed>,
+    /// When it was last read because of a refusal.
+    refused: Option<Instant>,
+}
+
+/// What the configuration says, if that is another thing than before.
+type Changed = Result<Option<Current>, ConnectionError>;
 
 /// What a reload replaces as a whole.
 struct Current {
@@ -234,7 +245,7 @@ impl Connection {
             counters: Arc::default(),
             identity: Confirmation::default(),
             is_of_fleet,
-            reread: Mutex::default(),
+            rereading: tokio::sync::Mutex::default(),
             agent,
             budget: process.budget.clone(),
         }))
@@ -336,30 +347,42 @@ impl Connection {
         silent
     }
 
-    /// [`reload`](Self::reload) beside the async tasks. `None`: it broke down, which is a bug that its hook has reported.
-    pub async fn reload_aside(self: &Arc<Self>) -> Option<Result<Reloaded, ConnectionError>> {
-        self.aside(Self::reload).await
+    /// [`reload`](Self::reload) beside the async tasks.
+    ///
+    /// # Errors
+    /// Those of `reload`, or the file system gives no answer.
+    pub async fn reload_aside(self: &Arc<Self>) -> Result<Reloaded, ConnectionError> {
+        let mut rereading = self.rereading.lock().await;
+        let changed = self.changed_aside(&mut rereading.reading).await?;
+        Ok(self.reloaded(changed))
     }
 
     /// Files are read on a thread of their own; servers in this process have none.
-    async fn aside<T: Send + 'static>(self: &Arc<Self>, read: impl FnOnce(&Self) -> T + Send + 'static) -> Option<T> {
+    async fn changed_aside(self: &Arc<Self>, reading: &mut Reading<Changed>) -> Changed {
         if self.in_process().is_some() {
-            return Some(read(self));
+            return self.changed();
         }
         let connection = self.clone();
-        tokio::task::spawn_blocking(move || read(&connection)).await.ok()
+        let hangs = |why: String| ConnectionError::new(self.name(), format!("its configuration cannot be read: {why}"));
+        reading.of(move || connection.changed()).await.map_err(hangs)?
     }
 
     /// Reads the configuration again; call it when a file changed, or now and then. Reads files: not for an async task.
     ///
     /// A broken configuration keeps what works, and is returned to be said aloud.
     pub fn reload(&self) -> Result<Reloaded, ConnectionError> {
-        let Some(after) = self.changed()? else { return Ok(Reloaded::Unchanged) };
-        Ok(if self.take(after) { Reloaded::Credential } else { Reloaded::Address })
+        self.changed().map(|changed| self.reloaded(changed))
     }
 
-    /// What the configuration says, if that is another thing than before.
-    fn changed(&self) -> Result<Option<Current>, ConnectionError> {
+    fn reloaded(&self, changed: Option<Current>) -> Reloaded {
+        match changed.map(|after| self.take(after)) {
+            None => Reloaded::Unchanged,
+            Some(true) => Reloaded::Credential,
+            Some(false) => Reloaded::Address,
+        }
+    }
+
+    fn changed(&self) -> Changed {
         let loaded = kubeconfig::load(&self.spec)?;
         let is_same = loaded.fingerprint == self.current.load().fingerprint;
         if is_same { Ok(None) } else { Current::build(&self.spec, loaded, self.agent.clone()).map(Some) }
@@ -368,29 +391,18 @@ impl Connection {
     /// Reads the configuration again because a server refused the credential: a kcp that starts anew, say, writes a new
     /// token. Whether there is another credential for the same address now; not more often than every [`REREAD_PAUSE`].
     pub(super) async fn reread(self: &Arc<Self>) -> bool {
-        let reading = Arc::new(());
-        {
-            let mut reread = self.reread.lock();
-            // It goes on where whoever began it gives up: a file system that hangs keeps one thread.
-            let is_enough = |(at, last): &(Instant, Weak<()>)| at.elapsed() < REREAD_PAUSE || last.strong_count() > 0;
-            if reread.as_ref().is_some_and(is_enough) {
-                return false;
-            }
-            *reread = Some((Instant::now(), Arc::downgrade(&reading)));
+        let Ok(mut rereading) = self.rereading.try_lock() else { return false };
+        if rereading.refused.is_some_and(|at| at.elapsed() < REREAD_PAUSE) {
+            return false;
         }
-        let read = move |connection: &Self| {
-            let _reading = reading;
-            connection.reread_credential()
-        };
-        self.aside(read).await.unwrap_or(false)
-    }
-
-    /// A new address is left to [`reload`](Self::reload), whose caller replaces the clusters, and who says what is wrong.
-    fn reread_credential(&self) -> bool {
-        let after = self.changed().ok().flatten().filter(|after| after.address == self.current.load().address);
-        let Some(after) = after else { return false };
-        tracing::info!(connection = self.name(), "the credential was refused, and is another now");
-        self.take(after)
+        rereading.refused = Some(Instant::now());
+        let after = self.changed_aside(&mut rereading.reading).await.ok().flatten();
+        // A new address is left to `reload`, whose caller replaces the clusters, and who says what is wrong.
+        let after = after.filter(|after| after.address == self.current.load().address);
+        after.is_some_and(|after| {
+            tracing::info!(connection = self.name(), "the credential was refused, and is another now");
+            self.take(after)
+        })
     }
 
     /// Uses what was read from now on. Whether it leads to the same cluster is to be confirmed. `false`: it is another address.
@@ -458,6 +470,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::directory::PATIENCE;
 
     fn write(path: &Path, server: &str) {
         let text = format!(
@@ -474,7 +487,7 @@ mod tests {
 
     /// A pipe that nobody writes to is a file on a mount that hangs.
     #[tokio::test(start_paused = true)]
-    async fn a_kubeconfig_that_hangs_is_not_read_once_more_for_each_refusal() {
+    async fn a_kubeconfig_that_hangs_is_told_and_not_read_once_more_for_each_refusal() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kubeconfig");
         write(&path, "http://127.0.0.1:1");
@@ -482,9 +495,15 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         assert_eq!(connection.reread().now_or_never(), None);
-        tokio::time::advance(REREAD_PAUSE).await;
-        assert_eq!(connection.reread().now_or_never(), Some(false));
-        std::fs::write(&path, "").expect("whoever waits for it reads it");
+        let (hangs, refused, ()) =
+            tokio::join!(connection.reload_aside(), connection.reread(), tokio::time::advance(PATIENCE));
+        assert_eq!(
+            hangs.expect_err("no answer").to_string(),
+            "connection `target`: its configuration cannot be read: its file system has not answered for 30 s"
+        );
+        assert!(!refused);
+        std::fs::write(&path, "clusters: [").expect("whoever waits for it reads it");
+        assert!(connection.reload_aside().await.is_err(), "what the first reading found: another would wait");
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! files on the thread that all else runs on, and takes a line end at their end for a part of the token. Client certificates
 //! alone are left to it.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +14,10 @@ use k8s_openapi::jiff::Timestamp;
 use kube::config::{AuthInfo, ExecConfig};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use super::directory::Reading;
 use super::{exec_plugin, expiry};
 
 /// Kubernetes rotates mounted tokens long before they end; client-go re-reads them each minute as well.
@@ -49,7 +49,7 @@ pub(super) enum Credential {
 #[derive(Default)]
 pub(super) struct FileState {
     read: Option<(HeaderValue, Instant)>,
-    reading: Option<JoinHandle<io::Result<String>>>,
+    reading: Reading<Result<String, String>>,
 }
 
 /// What an exec plugin gave last.
@@ -170,19 +170,13 @@ impl FileState {
             return Ok(header.clone());
         }
         let to_read = path.to_owned();
-        let reading = self.reading.take();
-        let reading = reading.unwrap_or_else(|| tokio::task::spawn_blocking(move || std::fs::read_to_string(to_read)));
-        // It stays here while it is waited for: a file system that hangs keeps one thread, however many ask.
-        let reading = self.reading.insert(reading);
-        let ended = match &self.read {
-            Some(_) => timeout(TOKEN_FILE_PATIENCE, reading).await.map_err(io::Error::from),
-            None => Ok(reading.await),
+        let read = move || std::fs::read_to_string(to_read).map_err(|error| error.to_string());
+        let reading = self.reading.of(read);
+        let text = match &self.read {
+            Some(_) => timeout(TOKEN_FILE_PATIENCE, reading).await.unwrap_or_else(|late| Err(late.to_string())),
+            None => reading.await,
         };
-        let text = ended.and_then(|ended| {
-            self.reading = None;
-            ended.map_err(io::Error::other)?
-        });
-        let fresh = match (text, &self.read) {
+        let fresh = match (text.flatten(), &self.read) {
             (Ok(text), _) => header(&format!("Bearer {}", text.trim()))?,
             (Err(_), Some((last, _))) => last.clone(),
             (Err(error), None) => return Err(format!("cannot read the token file {}: {error}", path.display())),
@@ -255,7 +249,7 @@ mod tests {
         let path = folder.path().join("token");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
         let token = |text: &str| header(&format!("Bearer {text}")).expect("a header");
-        let mut state = FileState { read: Some((token("old"), Instant::now())), reading: None };
+        let mut state = FileState { read: Some((token("old"), Instant::now())), reading: Reading::default() };
         tokio::time::advance(TOKEN_FILE_AGE).await;
         let (while_it_hangs, ()) = tokio::join!(state.current(&path), tokio::time::advance(TOKEN_FILE_PATIENCE));
         assert_eq!(while_it_hangs, Ok(token("old")));
