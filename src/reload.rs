@@ -113,7 +113,8 @@ impl ReloadHandle {
 }
 
 impl Reloader {
-    /// Reads the directory for the first time; the first [`Reload`] is sent as soon as [`Reloader::run`] does.
+    /// Reads the directory for the first time; the first [`Reload`] is sent as soon as [`Reloader::run`] does. Reads files: not
+    /// for an async task.
     ///
     /// # Errors
     /// When the directory itself cannot be read. A single file or folder that cannot is among the unreadable files.
@@ -122,6 +123,7 @@ impl Reloader {
         if let Some(why) = files.unreadable.get(scan::ROOT) {
             return Err(OpenError { directory: directory.to_owned(), why: why.clone() });
         }
+        warn_of_frozen_mounts(directory);
         let (sender, requests) = mpsc::channel(16);
         let (reloads, receiver) = mpsc::channel(1);
         let reloader = Self {
@@ -155,7 +157,6 @@ impl Reloader {
     }
 
     async fn follow(&mut self) {
-        warn_of_frozen_mounts(&self.directory);
         self.tell_problems(&Files::default());
         if self.pass_on().await.is_err() {
             return;

@@ -16,6 +16,7 @@ use super::{Misconfigured, connections, inputs, limits};
 use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
 use crate::multicluster::connection::Process;
+use crate::multicluster::directory::Reading;
 use crate::multicluster::environment::CustomProviders;
 use crate::reload::Reloader;
 use crate::server::api::Status;
@@ -33,15 +34,20 @@ pub(super) async fn run(arguments: RunArguments, custom_providers: CustomProvide
     let replica = election.as_ref().map(|terms| terms.replica.as_str().into());
     let budget = limits::budget(arguments.max_watches, arguments.max_memory);
     let process = Process { replica, budget, machine: Arc::new(machine) };
-    let connections = connections::open(connections, &process)?;
     let mappings = arguments.mappings.unwrap_or_default();
-    let (schemas, findings) = inputs::schemas(arguments.schemas.as_deref(), std::slice::from_ref(&mappings))?;
-    findings.iter().for_each(|finding| warn!("{}", finding.render(false)));
     let instruments = Instruments::default();
+    let (directory, schemas) = (mappings.clone(), arguments.schemas);
+    let (of_process, health) = (process.clone(), instruments.health.clone());
+    let (connections, (schemas, findings), (reloader, reload, reloads)) = read(move || {
+        let connections = connections::open(connections, &of_process)?;
+        let schemas = inputs::schemas(schemas.as_deref(), std::slice::from_ref(&directory))?;
+        let reloader = Reloader::open(&directory, health).map_err(Misconfigured::from)?;
+        Ok((connections, schemas, reloader))
+    })
+    .await?;
+    findings.iter().for_each(|finding| warn!("{}", finding.render(false)));
     instruments.metrics.set_engine(&arguments.engine_id);
     instruments.status.publish(Status { engine: arguments.engine_id.clone(), ..Status::default() });
-    let (reloader, reload, reloads) =
-        Reloader::open(&mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
     if reloader.files().readable.is_empty() {
         let directory = mappings.display();
         warn!(%directory, "no *.yaml or *.yml in the mappings directory yet: waiting for the first one");
@@ -103,6 +109,14 @@ pub(super) async fn run(arguments: RunArguments, custom_providers: CustomProvide
     Ok(())
 }
 
+/// Reads what the command line names. A mount may hang.
+async fn read<T: Send + 'static>(
+    reading: impl FnOnce() -> Result<T, Misconfigured> + Send + 'static,
+) -> Result<T, Misconfigured> {
+    let what = "a kubeconfig, the mappings directory or a folder of schemas cannot be read";
+    Reading::default().of(reading).await.map_err(|why| Misconfigured(format!("{what}: {why}")))?
+}
+
 /// Starts to answer at an address until `stopped`; gives the address that was bound.
 pub(super) async fn serve(
     servants: &mut JoinSet<anyhow::Result<()>>,
@@ -134,5 +148,20 @@ pub(super) async fn failed(servants: &mut JoinSet<anyhow::Result<()>>) -> anyhow
         Some(Ok(Err(error))) => Err(error),
         Some(Err(panic)) => Err(panic.into()),
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::multicluster::directory::PATIENCE;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_mount_that_hangs_ends_the_start_with_the_reason() {
+        let (answer, answered) = std::sync::mpsc::channel::<()>();
+        let hang = read(move || answered.recv().map_err(|error| Misconfigured(error.to_string())));
+        let (hangs, ()) = tokio::join!(hang, tokio::time::advance(PATIENCE));
+        insta::assert_snapshot!(hangs.expect_err("no answer").0, @"a kubeconfig, the mappings directory or a folder of schemas cannot be read: its file system has not answered for 30 s");
+        drop(answer);
     }
 }
