@@ -41,6 +41,8 @@ pub(super) struct Selection<'a> {
     by_source: BTreeMap<SourceKey, Vec<String>>,
     pub mappings: BTreeMap<String, Entry>,
     pub providers: BTreeMap<String, ProviderEntry>,
+    /// Providers of candidates that state stores alone tell: a process that starts knows no others from before.
+    stored: Vec<ProviderEntry>,
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -61,6 +63,7 @@ impl<'a> Selection<'a> {
             by_source: BTreeMap::new(),
             mappings: BTreeMap::new(),
             providers: BTreeMap::new(),
+            stored: Vec::new(),
             diagnostics: Vec::new(),
         }
     }
@@ -70,9 +73,10 @@ impl<'a> Selection<'a> {
         self.select_providers();
         let candidates = self.one_for_each_name();
         self.keep_what_has_no_document(&candidates);
+        self.note_stored_providers(&candidates);
         self.admit(candidates);
-        self.keep_providers_in_use();
-        self.join_providers();
+        let kept = self.keep_providers_in_use();
+        self.join_providers(&kept);
         self.conclude();
     }
 
@@ -192,6 +196,15 @@ impl<'a> Selection<'a> {
         at_home(true).or_else(|| at_home(false)).or(if broken_at_home { None } else { Some(0) })
     }
 
+    /// Before any candidate is looked at: they are compared with each other.
+    fn note_stored_providers(&mut self, candidates: &[Candidate<'a>]) {
+        for Candidate { mapping, .. } in candidates {
+            if mapping.providers().into_iter().any(|name| self.kinds_of(name).is_none()) {
+                self.stored.extend(self.retained_providers(&mapping.name));
+            }
+        }
+    }
+
     /// Lets the candidates run that get along with what runs: what stays as it was first, then what changes, then what is
     /// new.
     fn admit(&mut self, candidates: Vec<Candidate<'a>>) {
@@ -304,7 +317,8 @@ impl<'a> Selection<'a> {
 
     /// A provider that is defined, or was.
     fn provider(&self, name: &str) -> Option<&ProviderKind> {
-        let entry = self.providers.get(name).or_else(|| self.before.providers.get(name))?;
+        let stored = || self.stored.iter().find(|one| one.provider.name == name);
+        let entry = self.providers.get(name).or_else(|| self.before.providers.get(name)).or_else(stored)?;
         Some(&entry.provider.kind)
     }
 
@@ -407,8 +421,8 @@ impl<'a> Selection<'a> {
     }
 
     /// A provider that joins others gets their documents, so that it is another one where one of them is. A name that means
-    /// nothing is said, and keeps none of the others back.
-    fn join_providers(&mut self) {
+    /// nothing is said, and keeps none of the others back. So is one that has no document any more and is `kept`.
+    fn join_providers(&mut self, kept: &BTreeSet<String>) {
         let kinds: BTreeMap<String, ProviderKind> =
             self.providers.iter().map(|(name, entry)| (name.clone(), entry.provider.kind.clone())).collect();
         let mut missing = Vec::new();
@@ -416,7 +430,7 @@ impl<'a> Selection<'a> {
             let ProviderKind::Multi(parts) = &mut entry.provider.kind else { continue };
             for part in parts {
                 part.kind = kinds.get(&part.name).filter(|kind| kind.can_be_part()).cloned();
-                if part.kind.is_none() {
+                if part.kind.is_none() || kept.contains(&part.name) {
                     missing.push((name.clone(), entry.file.clone(), part.name.clone()));
                 }
             }
@@ -424,39 +438,51 @@ impl<'a> Selection<'a> {
         for (name, file, part) in missing {
             let span = self.span_of_provider(&file, &name);
             let Some((path, _)) = self.files.get_key_value(&file) else { continue };
-            let message = match kinds.contains_key(&part) {
-                true => format!("the ClusterProvider `{part}` cannot be joined by `multi`"),
-                false => format!("no document defines the ClusterProvider `{part}`, which `{name}` joins"),
+            let others = "`multi` joins providers of plain clusters; the others of its list are served";
+            let (message, help) = match kinds.get(&part) {
+                Some(kind) if kind.can_be_part() => {
+                    let message =
+                        format!("no document defines the ClusterProvider `{part}` any more, which `{name}` joins");
+                    (message, "its last version stays in use; take it out of the list to do without it")
+                }
+                Some(_) => (format!("the ClusterProvider `{part}` cannot be joined by `multi`"), others),
+                None => (format!("no document defines the ClusterProvider `{part}`, which `{name}` joins"), others),
             };
-            let help = "`multi` joins providers of plain clusters; the others of its list are served";
             self.placed.push(Placed { path, finding: Finding::new("SE0120", span, message).help(help), about: None });
         }
     }
 
-    /// A provider that a mapping still runs on stays, even when its document is gone.
-    fn keep_providers_in_use(&mut self) {
+    /// A provider that a mapping still runs on stays, even when its document is gone, and so do those that it joins: their names,
+    /// where its own document is good.
+    fn keep_providers_in_use(&mut self) -> BTreeSet<String> {
         let used = self
             .mappings
             .values()
             .flat_map(|entry| entry.mapping.providers().into_iter().map(move |name| (entry, name)));
+        let mut kept = BTreeSet::new();
         for (entry, name) in used {
-            if self.providers.contains_key(name) {
+            let known = |name: &str| {
+                let of_before = self.before.providers.get(name).cloned();
+                let stored =
+                    || self.retained_providers(&entry.mapping.name).into_iter().chain(self.stored.iter().cloned());
+                of_before.or_else(|| stored().find(|one| one.provider.name == *name))
+            };
+            let is_defined = self.providers.contains_key(name);
+            let Some(provider) = self.providers.get(name).cloned().or_else(|| known(name)) else { continue };
+            let parts = match &provider.provider.kind {
+                ProviderKind::Multi(parts) => parts.iter().map(|part| &part.name).collect(),
+                _ => Vec::new(),
+            };
+            let lost = parts.into_iter().filter(|part| !self.providers.contains_key(*part));
+            let last: Vec<ProviderEntry> = lost.filter_map(|part| known(part)).collect();
+            for part in last {
+                kept.extend(is_defined.then(|| part.provider.name.clone()));
+                self.providers.insert(part.provider.name.clone(), part);
+            }
+            if is_defined {
                 continue;
             }
-            let retained = self.retained_providers(&entry.mapping.name);
-            let known = |name: &str| {
-                let of_before = self.before.providers.get(name);
-                of_before.or_else(|| retained.iter().find(|one| one.provider.name == *name)).cloned()
-            };
-            let Some(before) = known(name) else { continue };
-            if let ProviderKind::Multi(parts) = &before.provider.kind {
-                for part in parts {
-                    if let Some(known) = known(&part.name) {
-                        self.providers.entry(part.name.clone()).or_insert(known);
-                    }
-                }
-            }
-            self.providers.insert(name.to_owned(), before);
+            self.providers.insert(name.to_owned(), provider);
             let path = entry.file.as_deref().and_then(|file| self.files.get_key_value(file));
             if let Some((path, _)) = path.filter(|_| entry.standing == Standing::Running) {
                 let span = self.documents().find(|(at, document)| {
@@ -474,6 +500,7 @@ impl<'a> Selection<'a> {
                 self.placed.push(Placed { path, finding: Finding::new("SE0120", span, message), about: None });
             }
         }
+        kept
     }
 
     /// Findings become diagnostics, each with a word about what runs instead.

@@ -511,6 +511,9 @@ fn a_provider_that_joins_others_changes_with_them() {
     provider joint: changed
     ");
     let joint = world.catalog.providers().find(|one| one.name == "joint").expect("the provider").clone();
+    // As the provider of a mapping does, each goes on where its document breaks.
+    insta::assert_snapshot!(world.write("cloud.yaml", &cloud[..40]).lines().next_back().unwrap_or_default(), @"joint.yaml:3:18: error[SE0120]: no document defines the ClusterProvider `cloud` any more, which `joint` joins (its last version stays in use; take it out of the list to do without it)");
+    assert_eq!(world.catalog.providers().find(|one| one.name == "joint"), Some(&joint));
     // A state store keeps it with those that it joins.
     let mut after = World::default();
     after.retained.insert("m".into(), format!("{}\n---\n{all}", joint.document()).into());
@@ -530,6 +533,25 @@ fn what_the_state_store_knows_of_a_provider_serves_a_mapping_without_files() {
     world.write("p.yaml", &PROVIDER.replace("target", "other"));
     assert_ne!(provider(&world.catalog), Some(&kept));
     assert!(provider(&world.catalog.forget("m")).is_some());
+}
+
+#[test]
+fn what_the_state_store_knows_of_a_provider_serves_a_mapping_whose_provider_is_broken_at_the_start() {
+    let mut world = World::default();
+    let all = "clusters: {matchLabels: {a: b}}";
+    let edge = mapping("m", "x: $.x").replace("apiExport: {name: m}", &format!("provider: edge, {all}"));
+    let namespaces = PROVIDER.replace("kubeconfig", "namespaces");
+    world.files.readable.insert("p.yaml".into(), namespaces.replace("namespaces", "namespace").into_bytes());
+    assert!(world.write("m.yaml", &edge).contains("error[SE0120]"), "before the state store is read");
+    world.retained.insert("m".into(), format!("{edge}\n---\n{namespaces}").into());
+    let said = world.reload();
+    assert!(said.contains("`edge` any more; its last version stays in use"), "{said}");
+    assert_eq!(world.standing("m"), Some((Standing::Running, 1)));
+    assert!(matches!(provider(&world.catalog).map(|it| &it.kind), Some(ProviderKind::Namespaces(_))));
+    // What its kind does not give is refused as ever.
+    let mut other = World { files: world.files.clone(), retained: world.retained.clone(), ..World::default() };
+    let said = other.write("m.yaml", &edge.replace("matchLabels", "matchProperties"));
+    assert!(said.contains("error[SE0114]: the ClusterProvider `edge` tells no properties"), "{said}");
 }
 
 #[test]
