@@ -570,8 +570,8 @@ async fn is_gone(pipeline: &Pipeline, kind: &Kind) -> bool {
     is_removed(&pipeline.generation().target.endpoint(), kind, &plural).await.unwrap_or(false)
 }
 
-/// Removes the state store, and what home says of the mapping with that on the last target.
-async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), RequestError> {
+/// Removes the state store, and what home says of the mapping with that on the last target. It may have had other targets before.
+pub(super) async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), RequestError> {
     let (generation, mapping) = (pipeline.generation(), pipeline.writer.mapping());
     let at = |endpoint: Endpoint| pipeline.shared.inventories(endpoint.permitted(permit.clone()));
     if !pipeline.is_unrecorded() {
@@ -579,7 +579,7 @@ async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), RequestError
     }
     pipeline.take_leave(&generation);
     let is_last = pipeline.controller.pipelines().iter().all(|one| one.has_taken_leave());
-    match home_of_list(pipeline, &generation).filter(|_| is_last) {
+    match pipeline.shared.settings.home_connection().filter(|_| is_last) {
         Some(home) => {
             // None of them writes it any more.
             pipeline.controller.told_home.lock().await.list = None;

@@ -12,7 +12,7 @@ use crate::engine::Settings;
 use crate::engine::events::Recorder;
 use crate::engine::interests::{Related, Topic};
 use crate::engine::inventory::{Former, SourceId};
-use crate::engine::keeper::{check_sources, is_final, read_retained, wanted};
+use crate::engine::keeper::{check_sources, is_final, read_retained, remove, wanted};
 use crate::engine::serving::compiled;
 use crate::mapping::{OnExit, Resource, Side, Traits};
 use crate::multicluster::Object;
@@ -53,7 +53,12 @@ fn connection_by(open: Open) -> Arc<Connection> {
 }
 
 fn pipeline(lease: Lease) -> Arc<Pipeline> {
+    pipeline_among([].into(), lease)
+}
+
+fn pipeline_among(connections: BTreeMap<String, Arc<Connection>>, lease: Lease) -> Arc<Pipeline> {
     let settings = Settings {
+        connections,
         engine: "main".into(),
         inventory_namespace: "sync-engine".into(),
         home: "target".into(),
@@ -388,6 +393,17 @@ async fn a_target_that_the_mapping_does_not_run_on_for_now_stays_in_the_state_st
     assert_eq!(named(), names(&["target"]));
     pipeline.targets_are(&names(&["held-up", "target"]));
     assert_eq!(named(), names(&["held-up", "target"]), "it is a target again");
+}
+
+/// Each start would know it by that, and wait for a target that it had before.
+#[tokio::test]
+async fn a_mapping_that_leaves_takes_along_what_home_says_of_it_whatever_its_target_is() {
+    let lease = Lease::default();
+    let pipeline = pipeline_among([("target".to_owned(), connection())].into(), lease.clone());
+    pipeline.confirm(&pipeline.generation(), Ok(Inventory::default()));
+    let permit = lease.permit().expect("a single process has it");
+    let error = remove(&pipeline, &permit).await.expect_err("nobody answers there").to_string();
+    assert!(error.contains("/configmaps/main.widgets.targets"), "{error}");
 }
 
 /// Of a target that is away, each try to reach it fails in its own way.
