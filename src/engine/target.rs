@@ -51,6 +51,8 @@ pub struct Target {
 struct State {
     engaged: Option<Engaged>,
     kinds: BTreeMap<Kind, Result<ServedKind, Unserved>>,
+    /// Those that are to be resolved once more.
+    again: BTreeSet<Kind>,
     /// Namespaces seen to exist.
     namespaces: BTreeSet<String>,
 }
@@ -213,6 +215,12 @@ impl Target {
         }
     }
 
+    /// A kind was not served, and is again. What is known of it counts until the target has said so anew.
+    pub fn look_again(&self, kind: &Kind) {
+        self.state.lock().again.insert(kind.clone());
+        self.wanted.notify_one();
+    }
+
     pub fn knows_namespace(&self, name: &str) -> bool {
         self.state.lock().namespaces.contains(name)
     }
@@ -306,8 +314,11 @@ impl Target {
     }
 
     async fn resolve(&self) -> Result<(), String> {
-        let open = |(kind, served): (&Kind, &Result<_, _>)| served.is_err().then(|| kind.clone());
-        let open: Vec<Kind> = self.state.lock().kinds.iter().filter_map(open).collect();
+        let mut state = self.state.lock();
+        let again = std::mem::take(&mut state.again);
+        let is_open = |(kind, served): &(&Kind, &Result<_, _>)| served.is_err() || again.contains(*kind);
+        let open: Vec<Kind> = state.kinds.iter().filter(is_open).map(|(kind, _)| kind.clone()).collect();
+        drop(state);
         let (epoch, endpoint) = (self.engagement.permit(), self.endpoint());
         let mut result = Ok(());
         for kind in open {
@@ -427,6 +438,23 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::multicluster::connection::{ConnectionSource, ConnectionSpec, Held};
+
+    #[tokio::test]
+    async fn a_kind_that_is_served_again_is_looked_up_again() {
+        let text = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
+            "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}"#;
+        let source = ConnectionSource::Held { kubeconfig: Held::new("a test".into(), text.into()), context: None };
+        let connection = Connection::open(ConnectionSpec { name: "target".into(), source }).expect("a connection");
+        let target = Target::new("target", connection, Arc::default()).expect("a target");
+        let kind = Kind::new("example.dev", "v1", "Widget");
+        let served = ServedKind { resource: kind.resource("widgets"), namespaced: false };
+        target.state.lock().kinds.insert(kind.clone(), Ok(served));
+        assert_eq!(target.resolve().await, Ok(()), "it is known");
+        target.look_again(&kind);
+        let why = target.resolve().await.expect_err("nobody answers there");
+        assert!(why.contains("http://127.0.0.1:1/apis/example.dev/v1"), "{why}");
+    }
 
     #[tokio::test]
     async fn sources_that_share_a_namespace_wait_for_each_other_whatever_others_they_have() {

@@ -308,6 +308,13 @@ impl Controller {
         }
     }
 
+    /// Who removed a definition on a target may have made another one: under another scope, for example.
+    fn served_again(&self, collection: &Collection) {
+        if let Collection::Kind(kind) = collection {
+            self.pipelines().iter().for_each(|one| one.generation().target.look_again(kind));
+        }
+    }
+
     /// The schema of the source's API at an address; `None`: not read yet. Without it the engine cannot tell which status
     /// fields the consumer's API keeps.
     pub fn schema(&self, feed: &Feed) -> Option<PublishedSchema> {
@@ -328,9 +335,14 @@ impl Controller {
             health: self.shared.instruments.health.clone(),
             component: format!("mapping {}: sources at {}", self.writer.mapping(), endpoint.place()),
         });
+        let mut was_unserved = false;
         async move {
             loop {
                 let Some(state) = watch.upgrade().map(|watch| watch.state()) else { return };
+                was_unserved |= state == WatchState::NotServed;
+                if state == WatchState::Synced && std::mem::take(&mut was_unserved) {
+                    controller.upgrade().iter().for_each(|controller| controller.served_again(&collection));
+                }
                 let is_asked = state == WatchState::NotServed && !is_removed.load(Ordering::Relaxed);
                 tokio::select! {
                     biased;
