@@ -23,9 +23,10 @@ const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(300);
 /// Objects whose events are counted. Beyond that, those that have not had any for longest are forgotten.
 const OBJECTS: usize = 4096;
-/// Events that wait, and requests at one time. What is beyond is dropped.
+/// Events that wait, requests at one time, and those of them for one cluster. What is beyond is dropped.
 const WAITING: usize = 256;
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 64;
+const AT_ONCE_FOR_EACH: usize = 8;
 /// client-go's names of events: the object's, and a number.
 const LONGEST_NAME: usize = 230;
 
@@ -119,17 +120,37 @@ impl Recorder {
 }
 
 async fn run(mut received: mpsc::Receiver<(Endpoint, Event)>, component: String, clock: Clock) {
-    let (mut spam, mut sending, mut number) = (Spam::default(), JoinSet::new(), 0);
+    let (mut spam, mut under_way, mut sending, mut number) = (Spam::default(), UnderWay::default(), JoinSet::new(), 0);
     let component: Arc<str> = component.into();
     while let Some((at, event)) = received.recv().await {
         while sending.try_join_next().is_some() {}
-        let of = format!("{} {}", at.place(), event.object());
-        if sending.len() >= AT_ONCE || !spam.permits(of, Instant::now()) {
+        let place = at.place();
+        let begun = under_way.begin(&place).filter(|_| sending.len() < AT_ONCE);
+        let begun = begun.filter(|_| spam.permits(format!("{place} {}", event.object()), Instant::now()));
+        let Some(begun) = begun else {
             debug!(reason = event.reason, "an event is dropped");
             continue;
-        }
+        };
         number += 1;
-        sending.spawn(write(at, event.body(&component, &clock, number), component.clone()));
+        let writing = write(at, event.body(&component, &clock, number), component.clone());
+        sending.spawn(async move {
+            writing.await;
+            drop(begun);
+        });
+    }
+}
+
+/// Requests under way, by cluster: a tenant's admission webhook that takes its time keeps nobody else's events back.
+#[derive(Default)]
+struct UnderWay(HashMap<String, Arc<()>>);
+
+impl UnderWay {
+    /// One more, as long as it is held. `None`: there are so many.
+    fn begin(&mut self, place: &str) -> Option<Arc<()>> {
+        // The map has one of each.
+        self.0.retain(|_, held| Arc::strong_count(held) > 1);
+        let held = self.0.entry(place.to_owned()).or_default();
+        (Arc::strong_count(held) <= AT_ONCE_FOR_EACH).then(|| held.clone())
     }
 }
 
@@ -206,6 +227,18 @@ mod tests {
         assert_eq!(later.object(), warning.object(), "they are counted together");
         let body = warning.body("sync-engine/main", &Clock::default(), 1);
         assert_eq!((&body["involvedObject"]["uid"], &body["type"]), (&json!("u"), &json!("Warning")));
+    }
+
+    #[test]
+    fn one_cluster_whose_requests_take_long_leaves_room_for_others() {
+        let mut under_way = UnderWay::default();
+        let mut held: Vec<_> = std::iter::from_fn(|| under_way.begin("slow")).collect();
+        assert_eq!(held.len(), AT_ONCE_FOR_EACH);
+        assert!(under_way.begin("other").is_some());
+        held.pop();
+        assert!(under_way.begin("slow").is_some());
+        drop(held);
+        assert!(under_way.begin("other").is_some() && under_way.0.len() == 1, "who has none is forgotten");
     }
 
     #[test]
