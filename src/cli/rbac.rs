@@ -63,11 +63,11 @@ pub struct RbacArguments {
 /// Where rights are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Side {
-    /// The clusters that receive the objects.
+    /// The connections that receive objects, whatever else is there.
     Target,
     /// The workspaces of APIExports.
     Provider,
-    /// Plain clusters whose objects are sources.
+    /// Other clusters: with sources, of a ClusterProvider, or listing such clusters.
     Source,
     /// What APIExports must ask their consumers for.
     Claims,
@@ -167,10 +167,9 @@ fn values(arguments: &RbacArguments, mut rights: Rights) -> Value {
         documents.partition(|document| document["kind"].as_str().is_some_and(|kind| kind.starts_with("ClusterRole")));
     let rules: Vec<&Value> = cluster.iter().filter_map(|role| role["rules"].as_array()).flatten().collect();
     let own = &arguments.state.state_namespace;
-    let is_beside = |document: &Value| {
-        let name = if document["kind"] == "Namespace" { "name" } else { "namespace" };
-        document["metadata"][name] != own.as_str()
-    };
+    // A namespace of the release would go with it, and with all that is there.
+    let is_beside =
+        |document: &Value| document["kind"] != "Namespace" && document["metadata"]["namespace"] != own.as_str();
     let others: Vec<Value> = others.into_iter().filter(is_beside).collect();
     match others.is_empty() {
         true => json!({"rbac": {"clusterRules": rules}}),
@@ -228,7 +227,7 @@ fn row(place: &Place, rule: &Rule) -> [String; 4] {
         (Place::Source(name), _) => format!("source {name}"),
         (Place::Hub(name), None) => format!("hub {name}"),
         (Place::Hub(name), Some(namespace)) => format!("hub {name}, namespace {namespace}"),
-        (Place::Fleet(provider), _) => format!("each source of {provider}"),
+        (Place::Fleet(provider), _) => format!("each cluster of {provider}"),
     };
     let names = if rule.names.is_empty() { String::new() } else { format!(" {}", rule.names.join(",")) };
     let what = if rule.urls.is_empty() { grouped(&rule.resource, &rule.group) } else { rule.urls.join(",") };

@@ -29,11 +29,11 @@ pub enum Place {
     Target(String),
     /// The workspace of an APIExport.
     Provider { connection: String, path: Option<String> },
-    /// A plain cluster whose objects are sources, by its connection's name.
+    /// A plain cluster whose objects are sources, by its connection's name. One that is a target too is that.
     Source(String),
     /// Each cluster of a `ClusterProvider` of several, by the provider's name.
     Fleet(String),
-    /// The cluster that says where others are, by its connection's name.
+    /// The cluster that says where others are, by its connection's name. One that has sources, or is a target, is that.
     Hub(String),
 }
 
@@ -104,6 +104,7 @@ pub fn rights<'m>(mappings: impl IntoIterator<Item = &'m Mapping>, setting: &Set
     }
     rights.drop_published(&mappings, setting.schemas);
     rights.at_home(setting);
+    rights.join_clusters();
     rights
 }
 
@@ -345,6 +346,20 @@ impl Rights {
             self.guessed.insert((kind.clone(), plural.clone()));
         }
         plural
+    }
+
+    /// One cluster, one place: roles of two places have the same name, so that the last one applied would be the only one.
+    fn join_clusters(&mut self) {
+        // Targets come first, and hubs last.
+        for (place, rules) in std::mem::take(&mut self.places) {
+            let is_known = |place: Place| self.places.contains_key(&place);
+            let place = match place {
+                Place::Source(name) | Place::Hub(name) if is_known(Place::Target(name.clone())) => Place::Target(name),
+                Place::Hub(name) if is_known(Place::Source(name.clone())) => Place::Source(name),
+                place => place,
+            };
+            rules.into_iter().for_each(|rule| self.add(&place, rule));
+        }
     }
 
     fn add(&mut self, place: &Place, new: Rule) {

@@ -74,6 +74,23 @@ fn a_cluster_that_is_a_source_is_asked_for_its_own() {
     assert!(target.contains("rbac.authorization.k8s.io/clusterroles view: bind"), "{target}");
 }
 
+/// Its roles have one name, so that those of a second place would replace those of the first.
+#[test]
+fn a_cluster_that_is_target_source_and_hub_is_one_place() {
+    let text = SHIPPED.replace("apiExport: {name: mongodb, path: root:mongodb}", "provider: fleet");
+    let (connection, selector) = ("target".to_owned(), Selector::default());
+    let source = ProviderKind::Kubeconfig(KubeconfigProviderSpec { connection: connection.clone() });
+    let (namespace, key) = ("fleet".to_owned(), "kubeconfig".to_owned());
+    let hub = ProviderKind::KubeconfigSecrets(KubeconfigSecretsSpec { connection, namespace, selector, key });
+    let target = Place::Target("target".to_owned());
+    for (provider, right) in [(source, "its sources"), (hub, "where its clusters are")] {
+        let places = of_fleet(&[mapping(&text)], provider).places;
+        let at_target = shown(&places[&target]);
+        assert!(at_target.contains(right) && at_target.contains("the state store"), "{at_target}");
+        assert!(places.keys().all(|place| matches!(place, Place::Target(_) | Place::Fleet(_))), "{:?}", places.keys());
+    }
+}
+
 /// Whether the definition of their kind is gone decides whether a deletion waits for them.
 #[test]
 fn a_cluster_that_has_the_objects_beside_its_sources_is_asked_for_their_definitions() {

@@ -36,6 +36,13 @@ fn leader_election_takes_leases_at_home() {
 }
 
 #[test]
+fn the_chart_gets_what_its_cluster_is_asked_as_a_source_and_as_a_hub() {
+    let values = shown(&["rbac", "examples/fleet", "-o", "values"]);
+    assert!(values.contains("- offers/status\n") && values.contains("namespace: fleet\n"), "{values}");
+    assert!(!values.contains("kind: Namespace\n"), "it would be deleted with the release: {values}");
+}
+
+#[test]
 fn what_travels_along_takes_a_claim() {
     let related = "  related:
     - {id: passwords, direction: ToTarget, resource: secrets.v1, from: {name: passwords}}
