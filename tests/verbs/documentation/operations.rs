@@ -21,6 +21,16 @@ fn the_page_the_alerts_and_the_panels_name_series_that_exist() {
     }
 }
 
+/// Engines of one Prometheus may have mappings and connections of one name.
+#[test]
+fn alerts_count_replicas_together_and_engines_apart() {
+    let alerts = read("deploy/chart/files/alerts.yaml");
+    let kept: Vec<&str> = alerts.split(" by (").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    assert!(kept.len() > 10, "{kept:?}");
+    let merged = |labels: &&str| !labels.split(", ").any(|label| ["job", "instance"].contains(&label));
+    assert_eq!(kept.into_iter().filter(merged).collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
 /// A variable that the program does not know would be ignored in silence.
 #[test]
 fn the_chart_gives_variables_that_the_program_reads() {
