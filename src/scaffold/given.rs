@@ -53,11 +53,15 @@ impl Plan {
             leaves.into_iter().find(|path| text(path) && is_secret && path.matches("[]").count() < 2)
         };
         let first = self.left().iter().find_map(whole)?;
+        let lacks = "# Consumers name Secrets that nothing brings to the operator (README.md).";
+        if !self.given().is_empty() {
+            // A second entry would copy what both name to one place.
+            let first = names_at(&first);
+            return Some(format!("{lacks} Add those that you support to the list of\n# `{ID}`, such as `{first}`.\n"));
+        }
         let entry = copy(&[&first], None);
         let lines: String = entry.lines().map(|line| format!("# {line}\n")).collect();
-        Some(format!(
-            "# Consumers name Secrets that nothing brings to the operator (README.md). For each that you support, such as\n# `{first}`:\n{lines}"
-        ))
+        Some(format!("{lacks} For each that you support, such as\n# `{first}`:\n{lines}"))
     }
 
     /// The Secrets that an object names, as a consumer would write them.

@@ -193,10 +193,17 @@ fn secrets_that_consumers_name_are_listed() {
         json!({"type": "array", "items": {"type": "object", "properties": {"passwordSecretRef": name}}});
     spec["properties"]["tls"] = json!({"type": "object", "properties": {"secretName": {"type": "string"}}});
     spec["properties"]["secretRotation"] = json!({"type": "boolean"});
-    let kit = made(document, &Wishes::default()).expect("a kit");
+    let kit = made(document.clone(), &Wishes::default()).expect("a kit");
     let readme = file(&kit, "README.md");
     assert!(readme.contains("\n`spec.tls.secretName`, `spec.users[].passwordSecretRef`\n"), "{readme}");
     insta::assert_snapshot!(part(&kit, "mappings/cache.yaml", "  # related:"));
+    // This one is known to read `spec.tls.secretName`.
+    document["spec"]["group"] = "rabbitmq.com".into();
+    document["spec"]["names"]["kind"] = "RabbitmqCluster".into();
+    let kit = made(document, &Wishes::default()).expect("a kit");
+    let sketch = part(&kit, "mappings/cache.yaml", "    # Consumers name Secrets that nothing brings");
+    let list = r#"`source.spec | dig("users", []) | map(attribute="passwordSecretRef.name", default="")`"#;
+    assert!(sketch.ends_with(&format!("to the list of\n    # `given`, such as {list}.")), "{sketch}");
 }
 
 /// What is wrong with whole files, the tests of `init` show.
