@@ -29,21 +29,22 @@ impl ElectionArguments {
         home: &str,
         connections: &BTreeMap<String, ConnectionSource>,
     ) -> Result<Option<Terms>, Usage> {
-        if self.how.leader_elect != LeaderElect::Lease {
-            return Ok(None);
-        }
+        let elects = self.how.leader_elect == LeaderElect::Lease;
         let terms = Terms {
             replica: self.replica.unwrap_or_else(some_replica),
             lease_duration: self.leader_elect_lease_duration,
             renew_deadline: self.leader_elect_renew_deadline,
             retry_period: self.leader_elect_retry_period,
         };
-        terms.check().map_err(|why| Usage(format!("--leader-elect-…: {why}")))?;
-        if !connections.contains_key(home) {
+        if elects {
+            terms.check().map_err(|why| Usage(format!("--leader-elect-…: {why}")))?;
+        }
+        // The default may be missing: an engine whose targets are all of a fleet works without a home.
+        if !connections.contains_key(home) && (elects || home != DEFAULT_TARGET) {
             let what = format!("--home names the connection `{home}`, which the command line does not give");
             return Err(Usage(format!("{what}: add `{}`", flag(home))));
         }
-        Ok(Some(terms))
+        Ok(elects.then_some(terms))
     }
 }
 

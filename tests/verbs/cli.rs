@@ -117,6 +117,7 @@ fn what_cannot_be_understood_exits_with_2() {
         "--mappings ROOT/maps --log-level inof",
         "--mappings ROOT/maps --leader-elect lease --leader-elect-renew-deadline 20s",
         "--mappings ROOT/maps --leader-elect lease --home hub",
+        "--mappings ROOT/maps --home hub",
         "--mappings ROOT/maps --max-memory much",
         "--mappings ROOT/maps --leader-elect-retry-period soon",
         "--mappings ROOT/maps --kcp-kubeconfig ROOT/kcp --connection kcp=ROOT/kcp#two",
@@ -135,6 +136,7 @@ fn what_cannot_be_understood_exits_with_2() {
     error: invalid value 'a_very_Long-engine-id' for '--engine-id <ID>': an engine id has at most 20 lower case letters, digits and `-`, with no `-` at its ends
     error: invalid value 'inof' for '--log-level <LEVEL|FILTER>': `inof` is neither a level (off, error, warn, info, debug, trace) nor a filter such as `info,sync_engine::engine=debug`
     error: --leader-elect-…: the renew deadline (20 s) must be shorter than the lease duration (15 s)
+    error: --home names the connection `hub`, which the command line does not give: add `--connection hub=PATH[#CONTEXT]`
     error: --home names the connection `hub`, which the command line does not give: add `--connection hub=PATH[#CONTEXT]`
     error: invalid value 'much' for '--max-memory <QUANTITY>': write bytes, or a quantity such as 400Mi or 2Gi
     error: invalid value 'soon' for '--leader-elect-retry-period <DURATION>': write a duration such as 15s or 1m30s
