@@ -211,6 +211,9 @@ impl Reloader {
             let earlier = std::mem::replace(&mut self.current, Arc::new(files));
             self.tell_problems(&earlier);
             self.pass_on().await?;
+        } else if !self.last.accepted && !self.waiting.is_empty() {
+            // What was held may be approved by now.
+            self.pass_on().await?;
         }
         for reply in self.waiting.drain(..) {
             // Whoever asked may have hung up.

@@ -176,6 +176,20 @@ async fn a_request_is_answered_with_what_became_of_the_last_reload() {
     bench.stop().await;
 }
 
+/// A person may have approved it.
+#[tokio::test]
+async fn a_request_asks_again_what_became_of_a_refused_reload() {
+    let mut bench = Bench::new(&[("a.yaml", "one")]).await;
+    fs::write(bench.path("a.yaml"), "two").expect("written");
+    let reload = timeout(PATIENCE, bench.reloads.recv()).await.expect("a reload in time").expect("a reloader");
+    reload.answer(Outcome { accepted: false, text: "held".to_owned() });
+    let handle = bench.handle.clone();
+    let request = tokio::spawn(async move { handle.reload().await });
+    bench.next("approved").await;
+    assert_eq!(request.await.expect("no panic").expect("an answer").text, "approved");
+    bench.stop().await;
+}
+
 #[tokio::test]
 async fn a_request_after_the_end_is_told_so() {
     let bench = Bench::new(&[]).await;

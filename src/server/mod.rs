@@ -112,6 +112,7 @@ async fn metrics_text(State(instruments): State<Instruments>, headers: HeaderMap
 
 async fn reload_mappings(State(shared): State<Shared>) -> (StatusCode, String) {
     match shared.reload.reload().await {
+        Some(Outcome { accepted: true, text }) if text.is_empty() => (StatusCode::OK, "nothing changes\n".to_owned()),
         Some(Outcome { accepted: true, text }) => (StatusCode::OK, format!("{text}\n")),
         Some(Outcome { accepted: false, text }) => (StatusCode::UNPROCESSABLE_ENTITY, format!("{text}\n")),
         None => (StatusCode::SERVICE_UNAVAILABLE, "the engine is shutting down\n".to_owned()),
