@@ -80,7 +80,9 @@ pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
         let shown: Vec<_> = records.iter().map(|record| record.decision(engine_id, namespace, decision)).collect();
         terminal::print(&arguments.output.shown(text, table, &shown))?;
         if !arguments.yes {
-            eprintln!("nothing was written; name a mapping and add --yes to approve this");
+            let name = if arguments.mapping.is_none() { "name a mapping and " } else { "" };
+            let decide = if arguments.reject { "reject" } else { "approve" };
+            eprintln!("nothing was written; {name}add --yes to {decide} this");
             return Ok(Exit::Success);
         }
         for record in &records {
@@ -100,7 +102,7 @@ pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
 }
 
 fn since(record: &Record) -> String {
-    record.since.map(|since| since.to_string()).unwrap_or_default()
+    record.since.map(|since| format!("{since:.0}")).unwrap_or_default()
 }
 
 fn for_people(record: &Record, engine: &str) -> String {
