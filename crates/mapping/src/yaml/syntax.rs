@@ -17,8 +17,9 @@ pub(super) fn explain(error: &ScanError, text: &str, offset: usize) -> Finding {
         let message = "YAML reads this expression as structure";
         return Finding::new("SE0001", offset + start..offset + end.max(start), message).help(help);
     }
-    let end = text[at..].chars().next().map_or(at, |character| at + character.len_utf8());
-    let (message, help) = meaning(error.kind());
+    let character = text[at..].chars().next();
+    let end = character.map_or(at, |character| at + character.len_utf8());
+    let (message, help) = meaning(error.kind(), character);
     Finding { help: help.map(str::to_owned), ..Finding::new("SE0001", offset + at..offset + end, message) }
 }
 
@@ -41,8 +42,8 @@ fn indenting_tab(text: &str, at: usize) -> Option<usize> {
     }
 }
 
-/// What an error means, and what to do about it.
-fn meaning(kind: &ErrorKind) -> (String, Option<&'static str>) {
+/// What an error means that is found at this character, and what to do about it.
+fn meaning(kind: &ErrorKind, at: Option<char>) -> (String, Option<&'static str>) {
     let (message, help) = match kind {
         ErrorKind::UnknownAnchor => ("no anchor of this name stands above", None),
         ErrorKind::DirectiveDisallowed => ("YAML directives (`%`) are not allowed", Some("remove the line")),
@@ -51,6 +52,18 @@ fn meaning(kind: &ErrorKind) -> (String, Option<&'static str>) {
             ("a `: ` cannot stand here", Some(help))
         }
         ErrorKind::UnclosedQuotedScalar => ("this quote is never closed", None),
+        ErrorKind::InvalidTrailingDoubleQuotedScalar => {
+            let help = "within double quotes, quote the texts of an expression by single ones: `\"{{ x | default('a') }}\"`";
+            ("the quote before this ends the text", Some(help))
+        }
+        ErrorKind::InvalidTrailingSingleQuotedScalar => {
+            let help = "within single quotes, quote the texts of an expression by double ones: `'{{ x | default(\"a\") }}'`";
+            ("the quote before this ends the text", Some(help))
+        }
+        ErrorKind::ExpectedFlowMappingSeparator | ErrorKind::ExpectedFlowSequenceSeparator if at == Some('[') => {
+            let help = "inside `[…]` and `{…}` a text with brackets needs quotes: `{path: \"$.a[0]\"}`";
+            ("YAML reads this bracket as structure", Some(help))
+        }
         kind if is_tab(kind) => ("a tab cannot indent", Some("indent with spaces")),
         ErrorKind::ExpectedBlockMappingKey => ("no key of the mapping above: its indentation or form differs", None),
         ErrorKind::ExpectedBlockSequenceEntry => ("no item of the list above: `- ` is expected here", None),
