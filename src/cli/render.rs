@@ -60,7 +60,7 @@ pub struct RenderArguments {
     pub related: Vec<PathBuf>,
 
     /// Print the consumer's status too.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "steps")]
     pub status: bool,
 
     /// Print in which step each object appears: once everything that it waits for is ready.

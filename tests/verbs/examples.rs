@@ -171,4 +171,6 @@ fn render_shows_in_which_step_each_object_appears() {
     };
     let steps: Vec<_> = text.split("---\n").map(told).collect();
     assert_eq!(steps, ["1: Secret shop-admin", "1: Secret shop-database", "2: Keycloak shop", "2: Secret shop-admin"]);
+    let with_status = run(&["render", "examples/keycloak", "-f", source, "--steps", "--status"]);
+    assert_eq!(with_status.status.code(), Some(2), "a status is of no step");
 }
