@@ -1,7 +1,8 @@
 //! The files of a kit.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::operators::Secret;
 use super::report::{ConditionTexts, Signal, shown_condition};
 use super::{Part, Plan, given, readme};
 use crate::mapping::document::API_VERSION;
@@ -274,8 +275,18 @@ fn texts_of_condition(name: &str, otherwise: Option<&str>, texts: ConditionTexts
 
 /// How the sandbox plays the operator.
 fn operator(plan: &Plan) -> String {
-    let status = json!({"status": plan.report.sample(&plan.definition, plan.operator)});
-    let status = indented(&yaml::write(&status), 6);
+    let mut step = json!({"status": plan.report.sample(&plan.definition, plan.operator)});
+    // The names are those that the mapping reads on the target.
+    let name = |text: &str| text.replace("placement.name", "object.metadata.name").replace("source.", "object.");
+    let secret = |secret: &Secret| {
+        let data: Map<String, Value> = secret.keys.iter().map(|key| (key.clone(), "example".into())).collect();
+        json!({"name": name(&secret.name), "data": data})
+    };
+    let secrets: Vec<Value> = plan.secrets().filter(|secret| secret.each.is_none()).map(secret).collect();
+    if !secrets.is_empty() {
+        step["secrets"] = secrets.into();
+    }
+    let step = indented(&yaml::write(&step), 6);
     format!(
         "\
 # How `sync-engine sandbox` plays the operator: what it writes into an object's status, some time after it was made.
@@ -287,7 +298,7 @@ spec:
   resource: {}
   steps:
     - after: 1s
-{status}",
+{step}",
         plan.name,
         plan.definition.resource()
     )

@@ -204,6 +204,8 @@ fn secrets_that_consumers_name_are_listed() {
     let sketch = part(&kit, "mappings/cache.yaml", "    # Consumers name Secrets that nothing brings");
     let list = r#"`source.spec | dig("users", []) | map(attribute="passwordSecretRef.name", default="")`"#;
     assert!(sketch.ends_with(&format!("to the list of\n    # `given`, such as {list}.")), "{sketch}");
+    let operator = file(&kit, "examples/operator.yaml");
+    assert!(operator.contains("{{ object.metadata.name }}-default-user"), "the sandbox shows its copy: {operator}");
 }
 
 /// What is wrong with whole files, the tests of `init` show.
