@@ -12,8 +12,8 @@ use crate::mapping::schema::Schemas;
 use crate::mapping::{Kind, Mapping, Resource, SourceClusters};
 use crate::object::{ClusterName, is_dns_label, is_dns_subdomain, metadata};
 use crate::plan::preview::{SETTLED, Scene};
-use crate::sandbox::Cause;
 use crate::sandbox::schema::Schema as Structural;
+use crate::sandbox::{Cause, normalise_numbers};
 use crate::yaml;
 
 /// The objects of a file: YAML documents, JSON, or a `List` of either.
@@ -106,6 +106,7 @@ pub(super) fn reads(mapping: &Mapping, object: &Value) -> bool {
 /// # Errors
 /// What the API server would refuse it for.
 fn admitted(mut object: Value, mapping: &Mapping, schemas: &Schemas) -> Result<Value, Misconfigured> {
+    normalise_numbers(&mut object);
     let Some(schema) = schemas.resource(&mapping.source.resource) else { return Ok(object) };
     if schema.namespaced == Some(true) && metadata(&object, "namespace").is_empty() {
         object["metadata"]["namespace"] = "default".into();
@@ -145,7 +146,9 @@ fn kind_of(object: &Value) -> Kind {
 }
 
 fn accepted(object: &Value, schema: &Structural, counts: impl Fn(&Cause) -> bool) -> Result<(), Misconfigured> {
-    let (namespace, name) = (metadata(object, "namespace"), metadata(object, "name"));
+    let mut object = object.clone();
+    normalise_numbers(&mut object);
+    let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
     let mut why = Vec::new();
     if !name.is_empty() && !is_dns_subdomain(name) {
         why.push(format!("metadata.name: `{name}` is no DNS-1123 subdomain name"));
@@ -153,12 +156,12 @@ fn accepted(object: &Value, schema: &Structural, counts: impl Fn(&Cause) -> bool
     if !namespace.is_empty() && !is_dns_label(namespace) {
         why.push(format!("metadata.namespace: `{namespace}` is no DNS-1123 label"));
     }
-    let causes = schema.validate(object).into_iter().filter(counts);
+    let causes = schema.validate(&object).into_iter().filter(counts);
     why.extend(causes.map(|cause| format!("{}: {}", cause.field, cause.message)));
     if why.is_empty() {
         return Ok(());
     }
-    Err(Misconfigured(format!("an API server would refuse {}:\n  {}", title(object), why.join("\n  "))))
+    Err(Misconfigured(format!("an API server would refuse {}:\n  {}", title(&object), why.join("\n  "))))
 }
 
 /// A source for a preview, with nothing around it, in the workspace that is meant where none is given.

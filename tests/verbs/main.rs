@@ -469,8 +469,17 @@ spec:
 fn a_source_has_the_defaults_of_its_schema_and_its_limits() {
     let (head, _) = SOURCE.split_once("spec:").expect("its spec");
     let invalid = SOURCE.replace("size: 3", "size: 6").replace("name: a", "name: A");
-    let files = [("maps/a.yaml", GOOD), ("schemas/a.yaml", SIZES), ("short.yaml", head), ("invalid.yaml", &invalid)];
+    let whole = SOURCE.replace("size: 3", "size: 3.0");
+    let files = [
+        ("maps/a.yaml", GOOD),
+        ("schemas/a.yaml", SIZES),
+        ("short.yaml", head),
+        ("invalid.yaml", &invalid),
+        ("whole.yaml", &whole),
+    ];
     let root = directory(&files);
+    let whole = said(&root, ["render ROOT/maps --schemas ROOT/schemas -f ROOT/whole.yaml"]);
+    assert!(whole.contains("size: 3\n"), "{whole}");
     let short = said(&root, ["render ROOT/maps --schemas ROOT/schemas -f ROOT/short.yaml"]);
     assert!(short.contains("size: 3"), "{short}");
     assert_snapshot!(said(&root, ["render ROOT/maps --schemas ROOT/schemas -f ROOT/invalid.yaml"]), @"

@@ -95,6 +95,7 @@ pub use collection::{Change, ChangeKind, Event, Key, Stored};
 pub use counters::Counters;
 pub use faults::{Fault, Faults};
 pub use kubeconfig::{Context, kubeconfig};
+pub use object::normalise_numbers;
 pub use reply::{Answer, Reply, Subscription};
 pub use request::{Call, Exchange, Query, Request, Verb};
 pub use resource::Storage;

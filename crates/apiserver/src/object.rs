@@ -77,7 +77,7 @@ pub(super) fn set_entry(object: &mut Value, map: &str, key: &str, value: Option<
 
 /// Numbers as a server written in Go stores them: integers beyond 64 bits and numbers with a fraction are floating
 /// point, and a fraction of zero is dropped (`1.0` is kept as `1`).
-pub(super) fn normalise_numbers(value: &mut Value) {
+pub fn normalise_numbers(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(normalise_numbers),
         Value::Object(map) => map.values_mut().for_each(normalise_numbers),
