@@ -314,14 +314,9 @@ impl Target {
     }
 
     async fn resolve(&self) -> Result<(), String> {
-        let mut state = self.state.lock();
-        let again = std::mem::take(&mut state.again);
-        let is_open = |(kind, served): &(&Kind, &Result<_, _>)| served.is_err() || again.contains(*kind);
-        let open: Vec<Kind> = state.kinds.iter().filter(is_open).map(|(kind, _)| kind.clone()).collect();
-        drop(state);
         let (epoch, endpoint) = (self.engagement.permit(), self.endpoint());
         let mut result = Ok(());
-        for kind in open {
+        for kind in self.open_kinds() {
             let served = served(&endpoint, &kind).await;
             result = result.and(served.clone().map(drop).map_err(|why| self.pending(&why.to_string())));
             let mut state = self.state.lock();
@@ -331,6 +326,14 @@ impl Target {
             }
         }
         result
+    }
+
+    /// Kinds that are to be looked up.
+    fn open_kinds(&self) -> Vec<Kind> {
+        let mut state = self.state.lock();
+        let again = std::mem::take(&mut state.again);
+        let is_open = |(kind, served): &(&Kind, &Result<_, _>)| served.is_err() || again.contains(*kind);
+        state.kinds.iter().filter(is_open).map(|(kind, _)| kind.clone()).collect()
     }
 }
 
