@@ -88,7 +88,7 @@ impl ObjectRule {
 }
 
 impl StatusRules {
-    fn leaves(&self) -> impl Iterator<Item = Leaf<'_>> {
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = Leaf<'_>> {
         let fields = self.fields.iter().flat_map(|field| {
             let value = if let StatusValue::Value(template) = &field.from { Some(&**template) } else { None };
             value.into_iter().chain(&field.transform)

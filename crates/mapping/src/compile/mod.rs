@@ -300,6 +300,9 @@ impl Compiler {
         let several = target.as_ref().is_some_and(|(_, rule)| rule.as_ref().is_some_and(TargetRule::is_several));
         self.status_roots = if several { RootSet::STATUS_OF_SEVERAL } else { RootSet::STATUS };
         let status = self.status(spec.status.as_ref(), &spec.objects);
+        if let Some(status) = status.as_ref().filter(|_| several) {
+            self.check_status_of_several(status);
+        }
         let lifecycle = self.lifecycle(&spec.lifecycle, spec.source.api_export.is_some());
         let release = self.release(&spec.release);
         let reconcile = self.reconcile(&spec.reconcile);

@@ -8,11 +8,12 @@ use crate::diagnostic::Finding;
 use crate::document::{
     ClustersSpec, Direction, MappingSpec, SourceClustersSpec, TargetChange, TargetSpec, TargetsSpec,
 };
-use crate::expression::RootSet;
+use crate::expression::{Root, RootSet};
+use crate::leaf::Leaf;
 use crate::names::{is_dns_label, is_dns_subdomain};
 use crate::template::Text;
 use crate::yaml::Spanned;
-use crate::{ClusterSelection, OWN_CLUSTER, TargetChoice, TargetRule};
+use crate::{ClusterSelection, OWN_CLUSTER, StatusRules, TargetChoice, TargetRule};
 
 /// What an earlier build also called the source's own cluster.
 pub(super) const FORMER_OWN_CLUSTER: &str = "workspace";
@@ -109,6 +110,22 @@ impl Compiler {
             let message = "`direction: ToSource` does not go with several targets for one source";
             let finding = Finding::new("SE0114", related.id.span(), message);
             self.report(finding.help("copies of several targets would have one place"));
+        }
+    }
+
+    /// Nor may a variable that is another one for each target.
+    pub(super) fn check_status_of_several(&mut self, status: &StatusRules) {
+        for leaf in status.leaves() {
+            let Leaf::Template(template) = leaf else { continue };
+            for name in template.references().vars {
+                let Some(read) = self.var_references.get(&name) else { continue };
+                let object = read.objects.first().map(|id| format!("`objects.{id}`"));
+                let target = read.roots.contains(&Root::Target).then(|| "`target`".to_owned());
+                let Some(what) = object.or(target) else { continue };
+                let message = format!("`vars.{name}` reads {what}, which is another one for each target");
+                let finding = Finding::new("SE0306", template.root().node.headline(), message);
+                self.report(finding.help("the status reads what each target has from `targets`"));
+            }
         }
     }
 
