@@ -117,6 +117,10 @@ pub(super) fn rbac(arguments: &RbacArguments) -> anyhow::Result<Exit> {
     if arguments.side.is_some_and(|side| side != Side::Claims) {
         rights.claims.clear();
     }
+    let places = rights.places.len();
+    if arguments.side.is_some() && places > 1 && matches!(arguments.output, Format::Text | Format::Yaml) {
+        eprintln!("these are roles of one name for {places} places: apply each part where the comment before it says");
+    }
     terminal::print(&match arguments.output {
         Format::Text | Format::Yaml | Format::Github => {
             documents(arguments, &rights).iter().map(|(about, document)| commented(about, document)).collect()

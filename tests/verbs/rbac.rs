@@ -43,6 +43,12 @@ fn the_chart_gets_what_its_cluster_is_asked_as_a_source_and_as_a_hub() {
 }
 
 #[test]
+fn roles_of_several_clusters_are_not_for_one() {
+    let shown = shown(&["rbac", "examples/fleet", "--for", "target"]);
+    assert!(shown.contains("stderr:\nthese are roles of one name for 2 places: "), "{shown}");
+}
+
+#[test]
 fn what_travels_along_takes_a_claim() {
     let related = "  related:
     - {id: passwords, direction: ToTarget, resource: secrets.v1, from: {name: passwords}}
