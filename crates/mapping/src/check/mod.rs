@@ -51,6 +51,10 @@ pub fn check(mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
     checker.unused_vars();
     checker.related();
     checker.objects();
+    // A status says what there is, and waits for none of them.
+    for (object, rule) in checker.environment.related.iter_mut().zip(&mapping.related) {
+        object.can_be_left_out = rule.when.is_some();
+    }
     status::check(mapping, schemas, &checker.environment, &mut checker.findings);
     let mut findings = checker.findings;
     findings.sort_by_key(|finding| (finding.span.start, finding.code));
