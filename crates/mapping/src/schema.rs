@@ -155,9 +155,22 @@ impl Schemas {
 }
 
 impl Schema {
-    /// Of a kind that no document describes: all that is known of it is `metadata`.
-    pub(crate) fn open(kind: Kind) -> Self {
-        let root = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    /// Of a kind that no document describes: what every object has, and what there is in ConfigMaps and Secrets, which mappings
+    /// write most.
+    pub(crate) fn undocumented(kind: Kind) -> Self {
+        let (flag, text) = (json!({"type": "boolean"}), json!({"type": "string"}));
+        let texts = json!({"type": "object", "additionalProperties": text});
+        let base64 = json!({"type": "string", "pattern": r"^[A-Za-z0-9+/\s]*={0,2}\s*$"});
+        let bytes = json!({"type": "object", "additionalProperties": base64});
+        let root = match (kind.group.as_str(), kind.kind.as_str()) {
+            ("", "ConfigMap") => {
+                json!({"type": "object", "properties": {"binaryData": bytes, "data": texts, "immutable": flag}})
+            }
+            ("", "Secret") => json!({"type": "object", "properties": {
+                "data": bytes, "immutable": flag, "stringData": texts, "type": text,
+            }}),
+            _ => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+        };
         Self { kind, namespaced: None, status_subresource: None, root, definitions: Arc::default() }
     }
 

@@ -37,9 +37,9 @@ use types::{Bound, Environment, Object, Type, written};
 ///
 /// They point into the file that it was compiled from.
 pub fn check(mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
-    let undescribed = mapping.objects.iter().filter(|rule| schema_of(schemas, rule).is_none());
-    let open: Vec<Schema> = undescribed.map(|rule| Schema::open(rule.kind.clone())).collect();
-    let mut checker = Checker::new(mapping, schemas, &open);
+    let others = mapping.objects.iter().filter(|rule| schema_of(schemas, rule).is_none());
+    let undocumented: Vec<Schema> = others.map(|rule| Schema::undocumented(rule.kind.clone())).collect();
+    let mut checker = Checker::new(mapping, schemas, &undocumented);
     checker.known_source();
     checker.filter();
     checker.target();
@@ -66,14 +66,14 @@ pub fn check(mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
 struct Checker<'s> {
     mapping: &'s Mapping,
     schemas: &'s Schemas,
-    /// Of the kinds that have none.
-    open: &'s [Schema],
+    /// What is known of the kinds that have none.
+    undocumented: &'s [Schema],
     environment: Environment<'s>,
     findings: Vec<Finding>,
 }
 
 impl<'s> Checker<'s> {
-    fn new(mapping: &'s Mapping, schemas: &'s Schemas, open: &'s [Schema]) -> Self {
+    fn new(mapping: &'s Mapping, schemas: &'s Schemas, undocumented: &'s [Schema]) -> Self {
         let object = |rule: &'s ObjectRule| Object {
             id: &rule.id,
             schema: schema_of(schemas, rule),
@@ -101,7 +101,7 @@ impl<'s> Checker<'s> {
             seen: Vec::new(),
             read_by: Vec::new(),
         };
-        Self { mapping, schemas, open, environment, findings: Vec::new() }
+        Self { mapping, schemas, undocumented, environment, findings: Vec::new() }
     }
 
     fn reads(&mut self) -> Reads<'_, 's> {
@@ -209,8 +209,9 @@ impl<'s> Checker<'s> {
 
     fn template(&mut self, tree: &'s Tree, rule: Option<&'s ObjectRule>, guarded: bool) -> Bound<'s> {
         let kind = rule.map(|rule| &rule.kind);
-        let open = |rule: &ObjectRule| self.open.iter().find(|schema| schema.kind == rule.kind);
-        let view = rule.and_then(|rule| schema_of(self.schemas, rule).or_else(|| open(rule))).map(Schema::view);
+        let (schemas, undocumented) = (self.schemas, self.undocumented);
+        let known = |rule: &ObjectRule| undocumented.iter().find(|schema| schema.kind == rule.kind);
+        let view = rule.and_then(|rule| schema_of(schemas, rule).or_else(|| known(rule))).map(Schema::view);
         Reads::new(&self.environment, guarded, &mut self.findings).tree(tree, &Place::top(kind, view))
     }
 
