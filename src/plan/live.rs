@@ -595,11 +595,9 @@ fn is_fixed(desired: &Desired, object: &TargetObject) -> bool {
     differs("type") || is_immutable && (differs("data") || differs("binaryData"))
 }
 
-/// An object of this id that exists under another kind or name. One of the other side is none of the rule's, whatever it says.
+/// An object of this id that exists under another kind or name, or on the side where the mapping had its objects before.
 fn moved<'a>(case: Case<'a>, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<&'a TargetObject> {
-    let is_elsewhere = |one: &&TargetObject| {
-        one.reference.kind.side == rule.kind.side && !one.reference.is_same_object(&desired.reference)
-    };
+    let is_elsewhere = |one: &&TargetObject| !one.reference.is_same_object(&desired.reference);
     let former = own_with(case.observed, id).find(is_elsewhere);
     former.filter(|one| !rule.shared && !is_wanted(case, &one.reference))
 }

@@ -235,10 +235,12 @@ async fn a_reload_is_a_post_and_says_what_became_of_it() {
     let shutdown = CancellationToken::new();
     let running = tokio::spawn(reloader.run(shutdown.clone()));
     let outcome = Outcome { accepted: false, text: "error[SE0101]: unknown field".to_owned() };
-    reloads.recv().await.expect("the first reload").answer(outcome);
+    reloads.recv().await.expect("the first reload").answer(outcome.clone());
 
     assert_eq!(ask(&shared, "GET", "/-/reload").await.code, 405);
-    let refused = ask(&shared, "POST", "/-/reload").await;
+    let asking = ask(&shared, "POST", "/-/reload");
+    let answering = async { reloads.recv().await.expect("what was refused is asked again").answer(outcome) };
+    let (refused, ()) = tokio::join!(asking, answering);
     assert_eq!((refused.code, refused.body.as_str()), (422, "error[SE0101]: unknown field\n"));
     shutdown.cancel();
     running.await.expect("no panic");
