@@ -86,7 +86,7 @@ fn numbered(index: usize) -> String {
 
 /// The same with something that a consumer could reach.
 fn warned(index: usize) -> String {
-    let object = "  objects:\n    - id: note\n      template: {apiVersion: v1, kind: ConfigMap, spec: {namespace: '{{ source.metadata.name }}'}}\n";
+    let object = "  objects:\n    - id: note\n      template: {apiVersion: v1, kind: ServiceAccount, spec: {namespace: '{{ source.metadata.name }}'}}\n";
     numbered(index).replacen("  objects:\n", object, 1)
 }
 

@@ -601,7 +601,7 @@ fn what_the_inventory_knows() {
 fn checked(name: &str, data: &str) -> String {
     format!(
         "apiVersion: sync-engine.dev/v1alpha1\nkind: Mapping\nmetadata: {{name: {name}}}\nspec:\n  source: {{apiExport: {{name: {name}}}, \
-         resource: databases.v1.example.com}}\n  objects:\n    - id: w\n      template: {{apiVersion: v1, kind: ConfigMap, data: {{a: \"{data}\"}}}}\n"
+         resource: databases.v1.example.com}}\n  objects:\n    - id: w\n      template: {{apiVersion: v1, kind: ServiceAccount, data: {{a: \"{data}\"}}}}\n"
     )
 }
 
@@ -610,19 +610,19 @@ fn checked(name: &str, data: &str) -> String {
 fn what_the_schemas_refuse_does_not_run() {
     let mut world = World::checking();
     let (good, bad) = (checked("db", "{{ source.spec.type }}"), checked("db", "{{ source.spec.typ }}"));
-    insta::assert_snapshot!(world.write("a.yaml", &bad), @"a.yaml:8:77: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?)");
+    insta::assert_snapshot!(world.write("a.yaml", &bad), @"a.yaml:8:82: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?)");
     assert_eq!(world.standing("db"), None);
     insta::assert_snapshot!(world.write("a.yaml", &good), @"mapping db: generation 1: added");
     insta::assert_snapshot!(world.write("a.yaml", &bad), @"
     mapping db: its document cannot be used or found; generation 1 keeps running
-    a.yaml:8:77: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?) [mapping `db` keeps running generation 1]
+    a.yaml:8:82: error[SE0401]: `source.spec.typ` does not exist in Database (example.com/v1) (did you mean `source.spec.type` (a string)?) [mapping `db` keeps running generation 1]
     ");
     assert_eq!(world.standing("db"), Some((Standing::KeptOnError, 1)));
     insta::assert_snapshot!(world.write("a.yaml", &good), @"mapping db: its document is good again; generation 1 keeps running");
     let warned = good.replace(", data: {a:", ", spec: {namespace:");
     insta::assert_snapshot!(world.write("a.yaml", &warned), @"
     mapping db: generation 2: template of object w changed
-    a.yaml:8:69: warning[SE0703]: what a consumer writes reaches a namespace: `spec.namespace` (`${{ placement.namespace }}` is the tenant's own; `without(…)` leaves a field out)
+    a.yaml:8:74: warning[SE0703]: what a consumer writes reaches a namespace: `spec.namespace` (`${{ placement.namespace }}` is the tenant's own; `without(…)` leaves a field out)
     ");
     assert_eq!(world.standing("db"), Some((Standing::Running, 2)));
 }
