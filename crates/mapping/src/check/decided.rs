@@ -1,6 +1,8 @@
 //! What consumers decide of fields that are not theirs to fill: what a mapping lets them write at such a field, and
 //! whether they can write anything there.
 
+use serde_json::Value as Json;
+
 use super::reads::Reads;
 use super::reserved::{Value, What, Why, fields, meaning};
 use super::safety;
@@ -9,6 +11,7 @@ use crate::Kind;
 use crate::diagnostic::Finding;
 use crate::expression::{Expr, Text};
 use crate::schema::{DEPTH, Field, Form, View};
+use crate::template::{Content, Entry, Tree};
 use crate::yaml::Node;
 
 /// What a consumer writes at a place of the target object: above, at or below a field of the operator's API that stays
@@ -48,6 +51,8 @@ const FINALIZERS: &str = "nobody takes off a finalizer of the consumer's choice,
 const OWNERS: &str = "the garbage collector deletes an object with its owners, and a consumer would name them";
 const ANNOTATIONS: &str = "controllers take orders from annotations: ingress controllers, operators, cloud providers";
 const ACCOUNT: &str = "a consumer would get the token of any service account of the namespace";
+const SCRIPT: &str =
+    "a shell runs what a consumer writes into its script: hand it over in `env`, and write `\"$NAME\"` in the script";
 const NAMESPACE_LABELS: &str = "labels of a namespace say how its pods are confined and who may reach them";
 
 /// What a consumer writes into the metadata of any kind. `is_open`: the consumer chooses the keys, too.
@@ -83,6 +88,42 @@ pub(super) fn check_namespace_label<'s>(
     };
     if text.printed().into_iter().any(|expr| prints_any(environment, bare(expr), true)) {
         findings.push(finding(node, Why::Reserved(NAMESPACE_LABELS), &format!("`placement.namespaceLabels.{key}`")));
+    }
+}
+
+/// What a consumer writes into a script that a container's shell runs, after `-c`.
+pub(super) fn check_script<'s>(
+    environment: &Environment<'s>,
+    container: &'s [Entry],
+    path: &[String],
+    findings: &mut Vec<Finding>,
+) {
+    let lists = ["command", "args"].into_iter().filter_map(|field| container.iter().find(|entry| entry.name == field));
+    let words = lists.flat_map(|entry| match &entry.tree.content {
+        Content::Sequence(items) => &items[..],
+        _ => &[][..],
+    });
+    let words: Vec<&'s Tree> = words.collect();
+    for pair in words.windows(2) {
+        let [Tree { content: Content::Literal(Json::String(flag)), .. }, script] = pair else { continue };
+        let is_flag = flag.strip_prefix('-').is_some_and(|letters| letters.ends_with('c') && !letters.contains('-'));
+        let Content::Text(text) = &script.content else { continue };
+        if is_flag && text.printed().into_iter().any(|expr| !is_plain(expr) && prints_any(environment, expr, true)) {
+            let field = format!("the script of a container in `{}`", path.join("."));
+            findings.push(finding(&script.node, Why::Reserved(SCRIPT), &field));
+        }
+    }
+}
+
+/// Whether it prints no character that means something to a shell.
+fn is_plain(expr: &Expr) -> bool {
+    const PLAIN: [&str; 4] = ["b64encode", "dns_label", "dns_subdomain", "label_value"];
+    match expr {
+        Expr::Call(call) => PLAIN.contains(&call.name()),
+        Expr::Path(path) => {
+            ["source.metadata.name", "source.metadata.namespace", "source.metadata.uid"].contains(&path.text())
+        }
+        _ => false,
     }
 }
 

@@ -109,6 +109,9 @@ impl<'s> Reads<'_, 's> {
                     return Bound::any(false);
                 }
                 self.required(node, entries, place);
+                if place.kind.is_some() {
+                    decided::check_script(&self.environment, entries, &place.path, self.findings);
+                }
                 self.fields(entries, place, Self::tree)
             }
             Content::Each(each) => self.each(node, each, place),
