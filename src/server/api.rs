@@ -291,8 +291,7 @@ pub(super) async fn source(
     let items: Vec<TracedSource> = join_all(known).await.into_iter().flatten().collect();
     if items.is_empty() {
         let Asked { workspace, namespace, name, .. } = asked;
-        let what =
-            "no source that it knows or watches has this name; a workspace goes by its path, such as root:acme, or its cluster";
+        let what = "no source that it knows or watches has this name; a workspace goes by its path, such as root:acme, or its cluster";
         return not_found(&format!("mapping `{mapping}`, workspace `{workspace}`, `{namespace}/{name}`: {what}"));
     }
     json(&Items { items })

@@ -16,7 +16,8 @@ pub(in crate::cli) fn unasked(spec: &Node, export: &ApiExportRef, needed: &Right
         let verbs = lacking.join(", ");
         let message = format!("the APIExport `{}` does not claim {verbs} of `{}`", export.name, claim.resource);
         let finding = Finding::new("SE0805", place_of(spec, "related"), message);
-        let help = "`sync-engine rbac --for claims` prints what to add (of an ApiSchema: `claims`); consumers must accept it";
+        let help =
+            "`sync-engine rbac --for claims` prints what to add (of an ApiSchema: `claims`); consumers must accept it";
         (!lacking.is_empty()).then(|| finding.help(help))
     };
     needed.claims.get(export).into_iter().flatten().filter_map(finding).collect()

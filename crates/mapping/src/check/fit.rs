@@ -14,6 +14,8 @@ pub(super) enum Misfit {
     Form { is: Form, wanted: Form },
     /// It is of the type, and still none of the values that are taken.
     Value(String),
+    /// It can be such a value.
+    Choices(String),
 }
 
 impl Misfit {
@@ -27,6 +29,10 @@ impl Misfit {
             }
             Self::Value(why) => {
                 let message = format!("`{path}` of {kind} does not take this value");
+                Finding::new(codes[1], node.headline(), message).help(why.clone())
+            }
+            Self::Choices(why) => {
+                let message = format!("`{path}` of {kind} does not take each value of {what}");
                 Finding::new(codes[1], node.headline(), message).help(why.clone())
             }
         }
@@ -61,6 +67,14 @@ pub(super) fn literal(value: &Value, view: View<'_>) -> Option<Misfit> {
     maximum.filter(|maximum| number > *maximum).map(|maximum| Misfit::Value(format!("the largest value is {maximum}")))
 }
 
+/// A value of an enum that a place does not take.
+fn choices(own: View<'_>, place: View<'_>) -> Option<Misfit> {
+    let taken = place.choices()?;
+    let other = own.choices()?.iter().find(|value| !value.is_null() && !taken.contains(value))?;
+    let taken = quoted(taken.iter().map(plain));
+    Some(Misfit::Choices(format!("one of {taken} is taken, and it can be `{}`", plain(other))))
+}
+
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -93,7 +107,8 @@ fn compare<'s>(one: &Type<'s>, view: View<'s>, below: &str, depth: usize, found:
         Type::Literal(value) => literal(value, view),
         other => {
             let (is, wanted) = (other.form(), view.form());
-            (!is.meets(wanted)).then_some(Misfit::Form { is, wanted })
+            let form = (!is.meets(wanted)).then_some(Misfit::Form { is, wanted });
+            form.or_else(|| if let Type::Of(shape) = other { choices(shape.view, view) } else { None })
         }
     };
     let path = || if let Type::Of(shape) = one { shape.path.clone() } else { String::new() };

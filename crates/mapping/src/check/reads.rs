@@ -6,7 +6,9 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::operands::PRINTED;
-use super::types::{Bound, Environment, Type, any_consumers, calculated, flat, indexed, picked, sliced, steps, written};
+use super::types::{
+    Bound, Environment, Type, any_consumers, calculated, flat, indexed, picked, sliced, steps, written,
+};
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Call, Comparison, Expr, Expression, Gives, Path, Piece, Role, Segment, Text};
 use crate::schema::{Field, Form, View};

@@ -112,6 +112,8 @@ impl<'s> Status<'_, 's> {
         let path = field.target.join(".");
         for mismatch in types.iter().flat_map(|one| fit::mismatches(one, view)) {
             match mismatch {
+                // It is told below.
+                Mismatch::Misfit { misfit: Misfit::Choices(_), .. } => {}
                 Mismatch::Misfit { misfit, below, view, .. } => {
                     self.findings.push(misfitting(at, &format!("{path}{below}"), view, &misfit));
                 }

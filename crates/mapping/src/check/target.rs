@@ -241,6 +241,10 @@ impl<'s> Reads<'_, 's> {
         let at = place.path.join(".");
         for mismatch in types.iter().flat_map(|one| fit::mismatches(one, view)) {
             self.findings.push(match mismatch {
+                // It may be one of those that are taken.
+                Mismatch::Misfit { path, misfit: Misfit::Choices(_), .. } if self.environment.speaks_of(&path) => {
+                    continue;
+                }
                 Mismatch::Misfit { path, below, view, misfit } => {
                     let what = if path.is_empty() { "this".to_owned() } else { format!("`{path}`") };
                     misfitting(node, &format!("{at}{below}"), view, &what, &misfit)

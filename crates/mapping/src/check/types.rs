@@ -527,6 +527,11 @@ impl<'s> Environment<'s> {
         !self.asked.is_empty() && self.meant(read).iter().any(is_asked)
     }
 
+    /// Whether the conditions around a place say something of a value.
+    pub fn speaks_of(&self, read: &str) -> bool {
+        self.facts.iter().any(|fact| fact.read == read)
+    }
+
     /// What the conditions around a place leave of a value's types.
     pub fn narrowed(&self, expr: &Expr, mut bound: Bound<'s>) -> Bound<'s> {
         if !self.facts.is_empty()

@@ -175,9 +175,7 @@ pub(super) fn namespace_reads_source(spec: Option<&PlacementSpec>) -> bool {
 pub(super) fn is_alone(spec: &MappingSpec) -> bool {
     let target = spec.target.as_ref().and_then(|target| target.cluster.0.as_str());
     let resource = spec.source.resource.value.as_str();
-    target == Some(OWN_CLUSTER)
-        && resource.starts_with("logicalclusters.")
-        && resource.ends_with(".core.kcp.io")
+    target == Some(OWN_CLUSTER) && resource.starts_with("logicalclusters.") && resource.ends_with(".core.kcp.io")
 }
 
 pub(super) fn check_labels(labels: &BTreeMap<String, Spanned<String>>, findings: &mut Vec<Finding>) {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Root, VERDICT};
 use super::tree::{Base, Expr, Segment};
+use super::{Root, VERDICT};
 
 /// Names that are read under the roots whose entries a document declares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

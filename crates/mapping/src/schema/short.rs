@@ -273,7 +273,11 @@ impl Fields<'_> {
         }
         if let Some(default) = field.schema.get("default").filter(|default| !takes(&field.schema, default)) {
             let message = format!("the default {default} is no value that the field takes");
-            return self.wrong(node, message, "give another one, or let `enum`, `minimum` and `maximum` take it".into());
+            return self.wrong(
+                node,
+                message,
+                "give another one, or let `enum`, `minimum` and `maximum` take it".into(),
+            );
         }
         field
     }

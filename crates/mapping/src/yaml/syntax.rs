@@ -53,11 +53,13 @@ fn meaning(kind: &ErrorKind, at: Option<char>) -> (String, Option<&'static str>)
         }
         ErrorKind::UnclosedQuotedScalar => ("this quote is never closed", None),
         ErrorKind::InvalidTrailingDoubleQuotedScalar => {
-            let help = "within double quotes, quote the texts of an expression by single ones: `\"{{ x | default('a') }}\"`";
+            let help =
+                "within double quotes, quote the texts of an expression by single ones: `\"{{ x | default('a') }}\"`";
             ("the quote before this ends the text", Some(help))
         }
         ErrorKind::InvalidTrailingSingleQuotedScalar => {
-            let help = "within single quotes, quote the texts of an expression by double ones: `'{{ x | default(\"a\") }}'`";
+            let help =
+                "within single quotes, quote the texts of an expression by double ones: `'{{ x | default(\"a\") }}'`";
             ("the quote before this ends the text", Some(help))
         }
         ErrorKind::ExpectedFlowMappingSeparator | ErrorKind::ExpectedFlowSequenceSeparator if at == Some('[') => {
