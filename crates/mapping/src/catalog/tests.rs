@@ -403,7 +403,7 @@ fn a_mapping_over_workspaces_that_are_held_up_fits_them() {
     let resource = ("logicalclusters.v1alpha1.core.kcp.io", "widgets.v1.example.com");
     let wrong = [
         bootstrap("m").replace(resource.0, resource.1).replace("tools", "\"{{ placement.name }}\""),
-        bootstrap("m").replace("workspace}", "target}").replace("tools", "\"{{ placement.name }}\""),
+        bootstrap("m").replace("source}", "target}").replace("tools", "\"{{ placement.name }}\""),
         bootstrap("m").replace("provider: edge,", "provider: edge, clusters: {names: [2xcau5l8pb5n4bev]},"),
         bootstrap("m") + "  status: {fields: {x: $.x}}\n",
         bootstrap("m") + "  lifecycle: {onSourceVanished: Delete}\n",
@@ -423,7 +423,7 @@ fn a_mapping_over_workspaces_that_are_held_up_fits_them() {
     world.remove("n.yaml");
     world.write("p.yaml", &teams("{initializing: \"root:types:team\", terminating: \"root:types:team\"}"));
     let elsewhere = bootstrap("m")
-        .replace("workspace}", "target}")
+        .replace("source}", "target}")
         .replace("kind: Namespace, metadata: {name: tools}", "kind: ConfigMap");
     world.write("m.yaml", &elsewhere);
     assert_eq!(world.standing("m"), Some((Standing::Running, 2)), "what is elsewhere goes when the workspace does");

@@ -240,11 +240,8 @@ impl<'s> Shape<'s> {
             return Some(to(self.view.item().map_or(Type::Any, |view| Type::Of(self.below(view, segment)))));
         };
         // A list has no fields, and neither has a text.
-        if !self.view.form().meets(Form::Map) {
+        if !self.view.form().meets(Form::Map) || !self.keeps(key) {
             return None;
-        }
-        if !self.keeps(key) {
-            return Some(to(Type::Any));
         }
         if self.has_verdict && key == VERDICT {
             return Some(to(Type::Simple(Form::Boolean)));
