@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::ownership::SETTINGS;
 use crate::case::{Case, Stage, case};
 use crate::eventually::throughout;
 use crate::target::{name, namespace};
@@ -44,10 +43,23 @@ async fn two_tenants_with_one_name_keep_apart(stage: &Stage) {
     world.target.stays(&theirs).await;
 }
 
+/// A second mapping on the same resource: another kind of object, and no word upstream.
+const SETTINGS: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>-settings}
+spec:
+  source: <source>
+  target: {cluster: second}
+  objects:
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}
+  status: {observedGeneration: Off, engineConditions: []}
+"#;
+
 async fn two_connections_to_one_cluster_both_work_and_are_reported(stage: &Stage) {
     let world = stage.widgets().await;
-    let settings = SETTINGS.replace("  objects:", "  target: {cluster: second}\n  objects:");
-    world.mappings.write("settings.yaml", &settings);
+    world.mappings.write("settings.yaml", SETTINGS);
     let second = format!("second={}", world.target_kubeconfig.display());
     let mut engine = world.launch().and_flag("--connection", second).ready().await;
     engine.says(&["`second` and `target`", "lead to one cluster"]).await;
