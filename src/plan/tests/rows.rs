@@ -10,7 +10,7 @@ use super::{
 use crate::mapping::Mapping;
 use crate::object::compare::remove_pointer;
 use crate::object::generation;
-use crate::object::marks;
+use crate::object::marks::{self, Reference};
 use crate::plan::Prune;
 
 /// The mapping does not want `db` of a source with three members.
@@ -350,13 +350,15 @@ fn placement_is_sticky() {
     let mut world = synced();
     let former = world.reference("Database");
     world.former_placements = vec![mapping(DATABASES).namespace_rule().to_owned()];
+    let namespace = "elsewhere-{{ short_hash(workspace.cluster, source.metadata.namespace) }}";
     let moved =
-        spec("placement: {namespace: \"elsewhere-{{ short_hash(workspace.cluster, source.metadata.namespace) }}\"}");
+        spec(&format!("placement: {{namespace: \"{namespace}\", name: \"moved-{{{{ source.metadata.name }}}}\"}}"));
     world.sync(&moved);
     assert_eq!(world.reference("Database"), former);
     world.objects.clear();
     world.sync(&moved);
-    assert!(world.reference("Database").namespace.starts_with("elsewhere-"), "none anywhere: today's rule");
+    let Reference { namespace, name, .. } = world.reference("Database");
+    assert!(namespace.starts_with("elsewhere-") && name == "moved-db", "none anywhere: today's rule");
 }
 
 #[test]

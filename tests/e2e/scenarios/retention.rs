@@ -11,19 +11,16 @@ use crate::case::{Case, Stage, case};
 use crate::eventually::{becomes, eventually, throughout};
 use crate::kube::ApiServer;
 use crate::rest::Rest;
-use crate::target::{name, uid};
+use crate::target::uid;
 use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(a_target_that_is_empty_behind_its_address_gets_nothing_of_what_the_former_has).in_memory_alone(),
-        case!(an_api_that_is_not_served_for_a_while_loses_nothing).on_both(),
+        case!(an_api_that_is_not_served_for_a_while_loses_nothing),
         case!(where_the_definition_of_its_kind_is_gone_a_deletion_ends_and_a_source_is_held),
-        case!(a_removed_mapping_file_deletes_nothing),
         case!(a_dropped_object_id_is_held_until_a_person_approves),
         case!(what_a_source_loses_after_a_release_waits_for_a_person_beyond_the_limits),
-        case!(a_changed_placement_moves_nothing),
-        case!(a_source_that_leaves_the_selector_is_retained),
     ]
 }
 
@@ -153,25 +150,6 @@ async fn where_the_definition_of_its_kind_is_gone_a_deletion_ends_and_a_source_i
     world.target.has_spec(&world.alpha, "kept", json!({"size": 1})).await;
 }
 
-async fn a_removed_mapping_file_deletes_nothing(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    let copy = world.made("it", json!({"size": 1})).await;
-    world.alpha.synced("it", "True", "Synced").await;
-
-    engine.says_of(|| world.mappings.remove("widgets.yaml"), &[&world.name]).await;
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    world.target.stays(&copy).await;
-    assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}), "a retained mapping updates nothing");
-
-    // Deletions still work, also for an engine that starts with an empty directory and knows the mapping from its inventory.
-    engine.kill();
-    let _engine = world.engine().await;
-    world.target.stays(&copy).await;
-    assert_eq!(world.alpha.holds("it").await.len(), 1);
-    world.alpha.remove("it").await;
-    assert_eq!(world.target.find(&world.alpha, "it").await, None);
-}
-
 /// `WIDGETS` with a second object.
 fn with_settings() -> String {
     let settings = r#"  objects:
@@ -244,47 +222,4 @@ async fn what_a_source_loses_after_a_release_waits_for_a_person_beyond_the_limit
     engine.approve(&world.name).await;
     becomes("it is deleted", 1, config_maps).await;
     world.alpha.synced("it", "True", "Synced").await;
-}
-
-async fn a_changed_placement_moves_nothing(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    let copy = world.made("old", json!({"size": 1})).await;
-
-    let before = engine.lines_logged();
-    let moved =
-        WIDGETS.replace("  objects:\n", "  placement: {name: \"moved-{{ source.metadata.name }}\"}\n  objects:\n");
-    world.mappings.write("widgets.yaml", &moved);
-    engine.says_after(before, &[&world.name, "generation 2"]).await;
-    assert_eq!(name(&world.made("new", json!({"size": 1})).await), "moved-new");
-
-    let now = world.target.follows(&world.alpha, "old", json!({"size": 2})).await;
-    assert_eq!((name(&now), uid(&now)), ("old".to_owned(), uid(&copy)), "what stands, stands where it is");
-
-    // Also for an engine that has never seen the earlier rule.
-    engine.kill();
-    let _engine = world.engine().await;
-    let now = world.target.follows(&world.alpha, "old", json!({"size": 3})).await;
-    assert_eq!(uid(&now), uid(&copy));
-}
-
-async fn a_source_that_leaves_the_selector_is_retained(stage: &Stage) {
-    let world = stage.widgets().await;
-    let source = world.mappings.fill("<source>");
-    let selective = source.trim_end_matches('}').to_owned() + ", selector: {matchLabels: {tier: managed}}}";
-    world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &selective));
-    let _engine = world.engine().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    // The state store notes that the document is in force.
-    world.settled().await;
-    world.no_write(Duration::from_secs(2)).await;
-    assert_eq!(world.target.find(&world.alpha, "it").await, None, "outside the selector nothing is made");
-
-    world.alpha.patch("it", json!({"metadata": {"labels": {"tier": "managed"}}})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
-    world.alpha.patch("it", json!({"metadata": {"labels": {"tier": null}}})).await;
-    world.target.stays(&copy).await;
-    assert_eq!(world.alpha.holds("it").await.len(), 1);
-
-    world.alpha.remove("it").await;
-    assert_eq!(world.target.find(&world.alpha, "it").await, None);
 }
