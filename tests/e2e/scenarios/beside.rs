@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
 use crate::credentials::ADMIN;
-use crate::eventually::{eventually, throughout};
+use crate::eventually::eventually;
 use crate::kubectl::repository;
 use crate::rest::Patch;
 use crate::tenant::{Tenant, condition};
@@ -18,8 +18,6 @@ const BESIDE: &str = include_str!("../fixtures/beside.yaml");
 pub fn cases() -> Vec<Case> {
     vec![
         case!(an_object_beside_its_source_follows_it_and_goes_with_it).on_both(),
-        case!(foreign_objects_beside_a_source_are_left_alone).on_both(),
-        case!(a_changed_document_that_takes_many_objects_beside_their_sources_is_held),
         case!(without_its_claim_nothing_is_made_beside_a_source).on_kcp(),
         case!(an_object_of_an_api_that_the_export_publishes_needs_no_claim),
     ]
@@ -27,10 +25,7 @@ pub fn cases() -> Vec<Case> {
 
 /// What the servers themselves have a part in.
 pub fn on_real_servers() -> Vec<Case> {
-    vec![
-        case!(a_consumers_account_becomes_a_workspace_of_kcp).on_kcp(),
-        case!(a_source_goes_where_the_definition_of_its_objects_is_gone).on_kube(),
-    ]
+    vec![case!(a_consumers_account_becomes_a_workspace_of_kcp).on_kcp()]
 }
 
 impl World<'_> {
@@ -46,12 +41,8 @@ impl World<'_> {
     }
 }
 
-fn maps(tenant: &Tenant) -> String {
-    format!("/api/v1/namespaces/{}/configmaps", tenant.namespace)
-}
-
 pub(super) fn path(tenant: &Tenant, source: &str) -> String {
-    format!("{}/{source}-settings", maps(tenant))
+    format!("/api/v1/namespaces/{}/configmaps/{source}-settings", tenant.namespace)
 }
 
 /// Waits until the object of a source holds exactly this.
@@ -101,53 +92,6 @@ async fn an_object_beside_its_source_follows_it_and_goes_with_it(stage: &Stage) 
     alpha.remove("it").await;
     is_gone(alpha, "it").await;
     holds(beta, "it", json!({"size": "2"})).await;
-}
-
-async fn foreign_objects_beside_a_source_are_left_alone(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    world.beside().await;
-    let _engine = world.engine().await;
-    let alpha = &world.alpha;
-    let mine = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "it-settings"}, "data": {"size": "mine"},
-    });
-    alpha.rest.create(&maps(alpha), &mine).await;
-    alpha.create("it", json!({"size": 1})).await;
-    alpha.synced("it", "False", "Conflict").await;
-    throughout(Duration::from_secs(2), "it is not touched", async || {
-        let found = alpha.rest.get(&path(alpha, "it")).await.ok_or("it is gone")?;
-        let same = found["data"] == mine["data"] && !found["metadata"]["labels"].to_string().contains("sync-engine");
-        same.then_some(()).ok_or_else(|| found.to_string())
-    })
-    .await;
-    alpha.remove("it").await;
-    holds(alpha, "it", json!({"size": "mine"})).await;
-}
-
-/// One object more for each source, with a name of its own.
-const EXTRA: &str = "  objects:
-    - id: extra
-      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: \"{{ placement.name }}-extra\"}, data: {of: extra}}
-";
-
-async fn a_changed_document_that_takes_many_objects_beside_their_sources_is_held(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    world.beside().await;
-    world.mappings.write("widgets.yaml", &BESIDE.replace("  objects:\n", EXTRA));
-    let mut engine = world.engine().await;
-    let alpha = &world.alpha;
-    for name in ["a", "b"] {
-        alpha.create_synced(name, json!({"size": 1})).await;
-    }
-    engine.says_of(|| world.mappings.write("widgets.yaml", BESIDE), &["is held", "2 of 4 objects would be lost"]).await;
-    let extra = |name: &str| format!("{}/{name}-settings-extra", maps(alpha));
-    assert_eq!(alpha.rest.get(&extra("b")).await.expect("it is held")["data"], json!({"of": "extra"}));
-    engine.approve(&world.name).await;
-    for name in ["a", "b"] {
-        alpha.rest.disappears(&extra(name)).await;
-        alpha.synced(name, "True", "Synced").await;
-        holds(alpha, name, json!({"size": "1"})).await;
-    }
 }
 
 async fn without_its_claim_nothing_is_made_beside_a_source(stage: &Stage) {
@@ -202,28 +146,6 @@ async fn an_object_of_an_api_that_the_export_publishes_needs_no_claim(stage: &St
     alpha.status("it", json!({"phase": "Running"})).await;
     alpha.remove("it").await;
     assert_eq!(gadget.get("it").await, None);
-}
-
-/// Its objects are gone with the definition: nothing is left to wait for.
-async fn a_source_goes_where_the_definition_of_its_objects_is_gone(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    let gadgets = world.api.sibling("gadgets", "Gadget");
-    world.serve_at_source(&gadgets).await;
-    world.mappings.write("widgets.yaml", GADGETS);
-    let mut engine = world.engine().await;
-    let alpha = &world.alpha;
-    for name in ["now", "later"] {
-        alpha.create_synced(name, json!({"size": 1})).await;
-    }
-    world.settled().await;
-    gadgets.uninstall(&alpha.rest).await;
-    alpha.synced("now", "False", "Waiting").await;
-    alpha.remove("now").await;
-
-    // Also for an engine that has never seen the kind.
-    engine.kill();
-    let _engine = world.launch().start();
-    alpha.remove("later").await;
 }
 
 /// The example `account`: kcp itself makes the workspaces, and the claim names the identity of kcp's own export.

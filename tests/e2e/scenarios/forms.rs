@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
-use crate::eventually::{becomes, eventually};
+use crate::eventually::eventually;
 use crate::rest::Patch;
 use crate::target::{name, namespace, uid};
 use crate::world::{WIDGETS, World};
@@ -14,7 +14,6 @@ pub fn cases() -> Vec<Case> {
         case!(a_secrets_string_data_is_kept_as_data_is).on_kube(),
         case!(an_object_follows_its_template_after_its_former_version_is_gone).on_kube(),
         case!(an_api_moves_to_a_new_version_and_nothing_is_made_anew).on_kube(),
-        case!(a_copy_goes_after_what_names_it_was_written_without_it).on_kube(),
         case!(an_object_with_thousands_of_keys_is_written_beside_its_source).on_kube(),
     ]
 }
@@ -186,45 +185,6 @@ async fn an_api_moves_to_a_new_version_and_nothing_is_made_anew(stage: &Stage) {
         assert_eq!(uid(&now), uid(&made));
     }
     assert!(engine.log().iter().all(|line| !line.contains("is refused")), "another version is no other source");
-}
-
-const NAMED: &str = r#"<mapping>
-  related:
-    - id: passwords
-      direction: ToTarget
-      resource: secrets.v1
-      forEach: ${{ source.spec.tags | default([]) }}
-      as: tag
-      key: ${{ tag }}
-      from: {name: "{{ tag }}"}
-      to: {name: "{{ placement.name }}-{{ tag }}"}
-  objects:
-    - id: reader
-      template:
-        apiVersion: v1
-        kind: ConfigMap
-        data:
-          names: "{% for tag in source.spec.tags | default([]) %}{{ related.passwords[tag].to.name }} {% endfor %}"
-          version: ${{ source.spec.free | default("1") }}
-"#;
-
-async fn a_copy_goes_after_what_names_it_was_written_without_it(stage: &Stage) {
-    let (world, _engine) = stage.running_with(NAMED).await;
-    let alpha = &world.alpha;
-    for secret in ["a", "b"] {
-        let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret}, "data": {"p": "eA=="}});
-        alpha.rest.create(&format!("/api/v1/namespaces/{}/secrets", alpha.namespace), &body).await;
-    }
-    alpha.create_synced("it", json!({"tags": ["a", "b"]})).await;
-    let copies = async || world.target.labelled("/api/v1/secrets").await.len();
-    assert_eq!(copies().await, 2);
-    // A map is no value of a ConfigMap's key: the server refuses it.
-    alpha.patch("it", json!({"spec": {"tags": ["a"], "free": {"no": "text"}}})).await;
-    alpha.synced("it", "False", "Refused").await;
-    assert_eq!(copies().await, 2, "the ConfigMap still names it");
-    alpha.patch("it", json!({"spec": {"free": null}})).await;
-    alpha.synced("it", "True", "Synced").await;
-    becomes("the copy is gone", 1, copies).await;
 }
 
 const LARGE: &str = r#"<mapping>

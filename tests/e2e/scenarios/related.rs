@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 
 use super::mongodb::secrets;
 use super::troubles;
-use crate::audit::Request;
 use crate::case::{Case, Stage, case};
 use crate::engine::Engine;
-use crate::eventually::{becomes, eventually, throughout};
+use crate::eventually::{becomes, eventually};
 use crate::rest::{Patch, Rest};
 use crate::target::namespace;
 use crate::tenant::Tenant;
@@ -18,16 +17,12 @@ use crate::world::World;
 
 const RELATED: &str = include_str!("../fixtures/related.yaml");
 const SELECTED: &str = include_str!("../fixtures/related-selected.yaml");
-const SHARED: &str = include_str!("../fixtures/related-shared.yaml");
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(a_password_travels_down_and_a_connection_up).on_both(),
-        case!(foreign_secrets_are_left_alone_on_both_sides),
-        case!(two_sources_share_the_copy_of_a_secret),
-        case!(a_related_secret_costs_one_write_and_its_change_one),
         case!(what_labels_select_is_copied_and_other_resources_are_read).on_both(),
-        case!(a_password_is_made_once_and_comes_back_with_its_address).on_both(),
+        case!(a_password_is_made_once_and_comes_back_with_its_address),
         case!(a_claim_is_waited_for_and_followed_again).on_kcp(),
     ]
 }
@@ -155,59 +150,6 @@ async fn a_password_travels_down_and_a_connection_up(stage: &Stage) {
     tells_none(&engine, &values).await;
 }
 
-async fn foreign_secrets_are_left_alone_on_both_sides(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    world.with_secrets().await;
-    let _engine = world.engine().await;
-    let (alpha, target) = (&world.alpha, &world.target);
-    let place = namespace(&target.made(alpha, "it", json!({"size": 1})).await);
-    target.rest.create(&secrets(&place), &secret("it-bob", &[("password", "foreign")])).await;
-    put(alpha, "bob", &[("password", "mine")]).await;
-    put(alpha, "it-connection", &[("uri", "mine")]).await;
-    target.rest.create(&secrets(&place), &secret("it-conn", &[("uri", "db://it")])).await;
-    alpha.patch("it", json!({"spec": {"tags": ["bob"]}})).await;
-    alpha.synced("it", "False", "Conflict").await;
-    throughout(Duration::from_secs(2), "neither is touched", async || {
-        let theirs = target.rest.get(&format!("{}/it-bob", secrets(&place))).await.ok_or("it-bob is gone")?;
-        let mine = alpha.rest.get(&format!("{}/it-connection", secrets(&alpha.namespace))).await.ok_or("it is gone")?;
-        let same = theirs["data"]["password"] == json!(BASE64.encode(b"foreign"))
-            && mine["data"]["uri"] == json!(BASE64.encode(b"mine"));
-        same.then_some(()).ok_or_else(|| format!("{theirs} {mine}"))
-    })
-    .await;
-    alpha.remove("it").await;
-    holds(&target.rest, &place, "it-bob", &[("password", "foreign")]).await;
-    holds(&alpha.rest, &alpha.namespace, "it-connection", &[("uri", "mine")]).await;
-}
-
-/// Both refer to it by its own name. It goes with the last of them, and a source in another workspace has its own.
-async fn two_sources_share_the_copy_of_a_secret(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    world.with_secrets().await;
-    world.mappings.write("widgets.yaml", SHARED);
-    let _engine = world.engine().await;
-    let (alpha, target) = (&world.alpha, &world.target);
-    put(alpha, "login", &[("password", "shared")]).await;
-    for name in ["a", "b", "c"] {
-        alpha.create_synced(name, json!({"size": 1, "tags": ["login"]})).await;
-    }
-    let place = namespace(&target.copy(alpha, "a").await);
-    let copy = holds(&target.rest, &place, "login", &[("password", "shared")]).await;
-    put(&world.beta, "login", &[("password", "marked-value-of-beta")]).await;
-    let other = namespace(&target.made(&world.beta, "a", json!({"size": 1, "tags": ["login"]})).await);
-    holds(&target.rest, &other, "login", &[("password", "marked-value-of-beta")]).await;
-
-    alpha.remove("a").await;
-    alpha.patch("b", json!({"spec": {"tags": []}})).await;
-    target.has_spec(alpha, "b", json!({"size": 1, "tags": []})).await;
-    world.settled().await;
-    let same = holds(&target.rest, &place, "login", &[("password", "shared")]).await;
-    assert_eq!(same["metadata"]["uid"], copy["metadata"]["uid"], "c still needs it");
-    alpha.patch("c", json!({"spec": {"tags": []}})).await;
-    is_gone(&target.rest, &place, "login").await;
-    holds(&target.rest, &other, "login", &[("password", "marked-value-of-beta")]).await;
-}
-
 async fn a_claim_is_waited_for_and_followed_again(stage: &Stage) {
     let world = stage.unmapped(true).await;
     world.mappings.write("widgets.yaml", RELATED);
@@ -245,44 +187,6 @@ async fn a_claim_is_waited_for_and_followed_again(stage: &Stage) {
     alpha.synced("it", "False", "ClaimNotAccepted").await;
     alpha.remove("it").await;
     is_gone(&target.rest, &place, "it-alice").await;
-}
-
-async fn a_related_secret_costs_one_write_and_its_change_one(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    world.with_secrets().await;
-    let _engine = world.engine().await;
-    let (alpha, target) = (&world.alpha, &world.target);
-    put(alpha, "alice", &[("password", "p")]).await;
-    alpha.create_synced("it", json!({"size": 1, "tags": ["alice"]})).await;
-    let place = namespace(&target.copy(alpha, "it").await);
-    let writes = |requests: Vec<Request>| requests.into_iter().filter(Request::is_write).count();
-    let count = || [writes(world.source_requests()), writes(world.target_requests())];
-    let after = async |before: [usize; 2]| {
-        world.settled().await;
-        let now = count();
-        [now[0] - before[0], now[1] - before[1]]
-    };
-
-    // The server may note the first status some time after it is seen.
-    world.settled().await;
-    let before = count();
-    let path = format!("{}/alice", secrets(&alpha.namespace));
-    alpha.rest.patch(Patch::Merge, &path, &json!({"data": {"password": BASE64.encode(b"q")}})).await;
-    holds(&target.rest, &place, "it-alice", &[("password", "q")]).await;
-    assert_eq!(after(before).await, [0, 1], "a change of the original");
-
-    let before = count();
-    target.rest.create(&secrets(&place), &secret("it-conn", &[("uri", "db://a")])).await;
-    holds(&alpha.rest, &alpha.namespace, "it-connection", &[("uri", "db://a")]).await;
-    alpha.status("it", json!({"message": "it-connection"})).await;
-    assert_eq!(after(before).await, [2, 0], "the copy, and its name in the status");
-
-    let before = count();
-    let path = format!("{}/it-conn", secrets(&place));
-    target.rest.patch(Patch::Merge, &path, &json!({"data": {"uri": BASE64.encode(b"db://b")}})).await;
-    holds(&alpha.rest, &alpha.namespace, "it-connection", &[("uri", "db://b")]).await;
-    assert_eq!(after(before).await, [1, 0], "a change on the target");
-    world.no_write(Duration::from_secs(3)).await;
 }
 
 async fn what_labels_select_is_copied_and_other_resources_are_read(stage: &Stage) {
