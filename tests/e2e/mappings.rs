@@ -1,7 +1,6 @@
 //! The directory of mapping files that a case's engine watches, edited the way people and machines edit files.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,24 +46,5 @@ impl Mappings {
 
     pub fn remove(&self, file: &str) {
         fs::remove_file(self.folder.join(file)).expect("a file to remove");
-    }
-
-    /// Publishes the files the way a mounted ConfigMap does: a folder for each version, `..data` linked to the current one,
-    /// and a link for each file through it.
-    pub fn publish(&self, version: usize, files: &[(&str, &str)]) {
-        let folder = format!("..version-{version}");
-        fs::create_dir_all(self.folder.join(&folder)).expect("the version's folder");
-        for (file, text) in files {
-            fs::write(self.folder.join(&folder).join(file), self.fill(text)).expect("a file");
-        }
-        let draft = self.folder.join("..data_tmp");
-        symlink(&folder, &draft).expect("a link to the version");
-        fs::rename(draft, self.folder.join("..data")).expect("the swap");
-        for (file, _) in files {
-            let link = self.folder.join(file);
-            if !link.is_symlink() {
-                symlink(Path::new("..data").join(file), link).expect("a link to the file");
-            }
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::world::{World, check_by, foreign, steps};
@@ -38,6 +39,8 @@ fn a_status_says_what_the_object_reports() {
         ("the object reports nothing any more: default, and removed", |world| world.edit("Database", |object| drop(object.as_object_mut().unwrap().remove("status"))), &plain,
             "in sync; update status; {'conditions':['Synced True Synced '],'phase':'Pending'}"),
     ], told);
+    let takes = |take: &str| format!("      {take}: {{path: \"$.status.many[*]\", take: {take}}}\n");
+    let taking = changed("      version: $.status.version\n", &["first", "count", "one"].map(takes).concat());
     steps(fresh().in_sync(&mirroring), &[
         ("mirrored conditions that are not reported", |_| {}, &mirroring,
             "in sync; ; {'conditions':['BackendReady Unknown NotReported ','BackendHealthy Unknown NotReported ','Synced True Synced '],'phase':'Pending'}"),
@@ -53,6 +56,8 @@ fn a_status_says_what_the_object_reports() {
             "Conflict; create Database, update status; {'conditions':['BackendReady False nopods none in default','BackendHealthy Unknown NotReported ','Synced False Conflict a foreign object has the name that this one needs; it is left untouched'],'phase':'Pending'}"),
     ], told);
     check_by(synced, &[
+        ("of several values, what the document says; and a leaf that fails holds no other back", |world| report(world, json!({"phase": "Running", "many": ["a", "b"]})), &taking,
+            "StatusFailed; update status; {'conditions':['Synced False StatusFailed part of the status could not be computed or written: status.one: the path matches 2 values: say `take: first`, `all` or `count`'],'count':2,'first':'a','phase':'Running'}"),
         ("a leaf that the schema refuses is left out and reported", |world| {
             report(world, json!({"phase": "Odd", "version": "8.0"}));
             world.refused_status = vec![json!("Odd")];
@@ -67,6 +72,23 @@ fn a_status_says_what_the_object_reports() {
         }, &plain,
             "in sync; update status; {'conditions':['Synced True Synced '],'gone':{'others':2},'phase':'Pending'}"),
     ], told);
+}
+
+/// Its reason may be another one meanwhile.
+#[test]
+fn a_condition_has_the_time_at_which_its_status_changed() {
+    let up = "    conditions: [{type: Up, status: \"${{ objects.db.status.phase == 'Running' }}\", reason: \"${{ objects.db.status.phase }}\"}]\n";
+    let telling = changed("      version: $.status.version\n", up);
+    let mut world = synced();
+    let told = [("Starting", 0), ("Late", 60), ("Running", 120)].map(|(phase, seconds)| {
+        report(&mut world, json!({"phase": phase}));
+        world.seen.now = Timestamp::from_second(1_800_000_000 + seconds).expect("a time in range");
+        world.sync(&telling);
+        let conditions = world.status()["conditions"].as_array().expect("conditions");
+        let up = conditions.iter().find(|one| one["type"] == "Up").expect("its condition");
+        format!("{} {}", up["reason"], up["lastTransitionTime"]).replace('"', "")
+    });
+    assert_eq!(told, ["Starting 2027-01-15T08:00:00Z", "Late 2027-01-15T08:00:00Z", "Running 2027-01-15T08:02:00Z"]);
 }
 
 /// The schema of the consumer's API, with `status.observedGeneration`.

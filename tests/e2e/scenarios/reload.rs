@@ -7,7 +7,7 @@ use tokio::time::interval;
 
 use crate::case::{Case, Stage, case};
 use crate::engine::Engine;
-use crate::eventually::{becomes, throughout};
+use crate::eventually::becomes;
 use crate::target::uid;
 use crate::world::{WIDGETS, World};
 
@@ -17,16 +17,10 @@ pub fn cases() -> Vec<Case> {
         case!(an_edit_in_the_middle_of_a_reconcile_is_not_forgotten).in_memory_alone(),
         case!(a_broken_edit_changes_nothing_and_its_fix_clears_it),
         case!(fifty_quick_edits_end_in_the_last_good_one),
-        case!(a_mounted_config_map_is_followed),
-        case!(the_last_good_text_survives_a_restart),
-        case!(a_broken_file_and_a_name_taken_twice_leave_the_first_alone),
         case!(an_edit_that_would_break_sources_is_held_without_a_write),
-        case!(an_edit_that_is_held_stays_so_across_a_restart_until_a_person_approves_it),
-        case!(an_edit_reaches_the_sources_in_waves),
         case!(a_wave_that_fails_goes_back_before_others_notice),
         case!(a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former_text),
         case!(a_wave_whose_objects_never_get_ready_goes_back),
-        case!(what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_place),
         case!(an_edit_that_a_person_rejects_stays_out),
     ]
 }
@@ -153,34 +147,19 @@ async fn an_edit_that_would_break_sources_is_held_without_a_write(stage: &Stage)
     engine.becomes_ready().await;
 }
 
-async fn an_edit_that_is_held_stays_so_across_a_restart_until_a_person_approves_it(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    world.alpha.create_synced("one", json!({"size": 1})).await;
-    world.settled().await;
-    assert!(engine.terminate().await.success());
-    world.mappings.write("widgets.yaml", &failing_for_one());
-    let mut engine = world.launch().start();
-    engine.says(&HELD).await;
-    world.alpha.create("new", json!({"size": 5})).await;
-    world.target.has_spec(&world.alpha, "new", json!({"size": 5})).await;
-    engine.approve(&world.name).await;
-    world.alpha.synced("one", "False", "RenderFailed").await;
-    has_label(&world, "new", "1").await;
-}
+/// The sources with a label follow an edit first. No case waits for the end of the soak or of the deadline.
+const WAVES: &str = "  release:
+    maxFailing: 100%
+    maxLost: {percent: 100}
+    progressDeadline: 1h
+    waves:
+      - {sources: {matchLabels: {tier: canary}}, soak: 1h, maxFailing: 0}
+      - {percent: 100}
+  status:
+";
 
-/// A soak in which a slow machine, too, looks at the sources before their second wave begins.
-const SOAK: &str = "30s";
-
-/// One that no case waits for.
-const LONG: &str = "1h";
-
-/// The sources with a label follow an edit first.
-fn in_waves(text: &str, soak: &str) -> String {
-    let release = format!(
-        "  release:\n    maxFailing: 100%\n    maxLost: {{percent: 100}}\n    progressDeadline: {LONG}\n    waves:\n      - {{sources: {{matchLabels: {{tier: canary}}}}, \
-         soak: {soak}, maxFailing: 0}}\n      - {{percent: 100}}\n  status:\n"
-    );
-    text.replace("  status:\n", &release)
+fn in_waves(text: &str) -> String {
+    text.replace("  status:\n", WAVES)
 }
 
 /// An engine with this mapping, which has waves, with a source that follows an edit first and another one.
@@ -199,23 +178,11 @@ async fn label_of(world: &World<'_>, name: &str) -> Option<String> {
     world.target.copy(&world.alpha, name).await["metadata"]["labels"]["edit"].as_str().map(str::to_owned)
 }
 
-async fn an_edit_reaches_the_sources_in_waves(stage: &Stage) {
-    let (world, mut engine) = canary_and_other(stage, &in_waves(WIDGETS, SOAK)).await;
-    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), SOAK));
-    engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
-    has_label(&world, "canary", "new").await;
-    assert_eq!(label_of(&world, "other").await, None, "before the soak of the first wave is over");
-    engine.says(&["a wave begins", "2 of 2"]).await;
-    has_label(&world, "other", "new").await;
-    engine.says(&["is in force now"]).await;
-    engine.becomes_ready().await;
-}
-
 async fn a_wave_that_fails_goes_back_before_others_notice(stage: &Stage) {
     // At once: neither the soak nor the deadline is over.
-    let (world, mut engine) = canary_and_other(stage, &in_waves(WIDGETS, LONG)).await;
+    let (world, mut engine) = canary_and_other(stage, &in_waves(WIDGETS)).await;
     let before = world.target.copy(&world.alpha, "other").await;
-    let edit = || world.mappings.write("widgets.yaml", &in_waves(&failing_for_one(), LONG));
+    let edit = || world.mappings.write("widgets.yaml", &in_waves(&failing_for_one()));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
     engine.says(&["not in sync", "RenderFailed"]).await;
     engine.says(&["it went back, for wave 1 failed", "1 cannot be in order"]).await;
@@ -234,12 +201,12 @@ async fn a_wave_that_fails_goes_back_before_others_notice(stage: &Stage) {
 }
 
 async fn a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former_text(stage: &Stage) {
-    let (world, mut engine) = canary_and_other(stage, &in_waves(WIDGETS, LONG)).await;
+    let (world, mut engine) = canary_and_other(stage, &in_waves(WIDGETS)).await;
     // It makes one more object, which takes its name from nobody else's.
     let more = "  objects:\n    - id: more\n      template: {apiVersion: v1, kind: ConfigMap, \
                 metadata: {name: '{{ placement.name }}-more'}, data: {a: b}}\n";
     let new = labelled("new").replace("  objects:\n", more).replace("  status:\n", "  status:\n    from: widget\n");
-    let strict = |text: &str| in_waves(text, LONG).replace("maxLost: {percent: 100}", "maxLost: {objects: 0}");
+    let strict = |text: &str| in_waves(text).replace("maxLost: {percent: 100}", "maxLost: {objects: 0}");
     engine.says_of(|| world.mappings.write("widgets.yaml", &strict(WIDGETS)), &["generation 3"]).await;
     let edit = || world.mappings.write("widgets.yaml", &strict(&new));
     engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
@@ -269,7 +236,7 @@ async fn a_release_goes_on_where_it_was_after_a_restart_and_ends_with_the_former
 
 /// It renders, and servers accept it: no rehearsal sees through that.
 async fn a_wave_whose_objects_never_get_ready_goes_back(stage: &Stage) {
-    let impatient = |text: &str| in_waves(text, SOAK).replace("progressDeadline: 1h", "progressDeadline: 30s");
+    let impatient = |text: &str| in_waves(text).replace("progressDeadline: 1h", "progressDeadline: 30s");
     let (world, mut engine) = canary_and_other(stage, &impatient(WIDGETS)).await;
     let never = "    - id: widget\n      ready: ${{ objects.widget.status.phase | default(\"\") == \"Never\" }}\n";
     let edit = labelled("new").replace("    - id: widget\n", never);
@@ -278,36 +245,6 @@ async fn a_wave_whose_objects_never_get_ready_goes_back(stage: &Stage) {
     engine.says(&["it went back, for wave 1 failed", "1 is not yet", "not become fewer for 30 s"]).await;
     has_no_label(&world, "canary").await;
     assert_eq!(label_of(&world, "other").await, None);
-}
-
-async fn what_an_edit_takes_away_goes_at_the_end_and_another_edit_takes_its_place(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    let second = "    - id: second\n      template: {apiVersion: v1, kind: ConfigMap, \
-                  metadata: {name: '{{ placement.name }}'}, data: {a: b}}\n  status:\n    from: widget\n";
-    let both = |text: &str| in_waves(&text.replace("  status:\n", second), SOAK);
-    let edit = || world.mappings.write("widgets.yaml", &both(WIDGETS));
-    engine.says_of(edit, &["generation 2"]).await;
-    world.alpha.create_synced("canary", json!({"size": 1})).await;
-    world.alpha.patch("canary", json!({"metadata": {"labels": {"tier": "canary"}}})).await;
-    let maps = async || world.target.labelled("/api/v1/configmaps").await.len();
-    assert_eq!(maps().await, 1, "made in the first place");
-    world.settled().await;
-    // The first wave follows a text without it.
-    let edit = || world.mappings.write("widgets.yaml", &in_waves(&labelled("new"), SOAK));
-    engine.says_of(edit, &["a wave begins", "1 of 2"]).await;
-    has_label(&world, "canary", "new").await;
-    throughout(Duration::from_secs(3), "it is not taken away before the end", async || match maps().await {
-        1 => Ok(()),
-        number => Err(format!("{number} are there")),
-    })
-    .await;
-    world.alpha.synced("canary", "True", "Synced").await;
-    // Another edit goes on with the same wave.
-    world.mappings.write("widgets.yaml", &in_waves(&labelled("newer"), SOAK));
-    has_label(&world, "canary", "newer").await;
-    assert_eq!(maps().await, 1, "nor by that one, before its end");
-    engine.says(&["is in force now"]).await;
-    becomes("it goes at the end", 0, maps).await;
 }
 
 async fn an_edit_that_a_person_rejects_stays_out(stage: &Stage) {
@@ -353,47 +290,4 @@ async fn fifty_quick_edits_end_in_the_last_good_one(stage: &Stage) {
             uid(now) == uid(&copy) && now["metadata"]["labels"]["edit"] == "last"
         })
         .await;
-}
-
-async fn a_mounted_config_map_is_followed(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    let mounted = world.second_mappings("mounted");
-    mounted.publish(1, &[("widgets.yaml", &labelled("one"))]);
-    let _engine = world.launch().flag("--mappings", mounted.folder().display()).ready().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = has_label(&world, "it", "one").await;
-    mounted.publish(2, &[("widgets.yaml", &labelled("two"))]);
-    let now = has_label(&world, "it", "two").await;
-    assert_eq!(uid(&now), uid(&copy));
-}
-
-async fn the_last_good_text_survives_a_restart(stage: &Stage) {
-    let (world, mut engine) = stage.running_with(&labelled("good")).await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = has_label(&world, "it", "good").await;
-    world.alpha.synced("it", "True", "Synced").await;
-    world.settled().await;
-    engine.kill();
-
-    // So broken that not even the mapping's name can be read.
-    world.mappings.write("widgets.yaml", ": {{{ not YAML at all\n");
-    let mut engine = world.launch().start();
-    engine.says(&["widgets.yaml:"]).await;
-    let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
-    assert_eq!((uid(&now), &now["metadata"]["labels"]["edit"]), (uid(&copy), &json!("good")));
-    world.alpha.remove("it").await;
-}
-
-async fn a_broken_file_and_a_name_taken_twice_leave_the_first_alone(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("broken.yaml", "apiVersion: sync-engine.dev/v1alpha1\nkind: [\n");
-    world.mappings.write("widgets.yaml", &labelled("first"));
-    let mut engine = world.engine().await;
-    engine.says(&["broken.yaml:"]).await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    let copy = has_label(&world, "it", "first").await;
-    engine
-        .says_of(|| world.mappings.write("a-newcomer.yaml", &labelled("second")), &["a-newcomer.yaml:", &world.name])
-        .await;
-    world.target.keeps(&copy, "the running one stays", |now| now["metadata"]["labels"]["edit"] == "first").await;
 }

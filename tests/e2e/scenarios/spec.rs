@@ -10,26 +10,9 @@ use crate::target::uid;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(a_change_and_a_removal_arrive),
         case!(what_people_do_to_an_object_is_put_right_and_their_own_fields_stay),
         case!(values_arrive_as_the_server_stored_them),
-        case!(what_the_mapping_leaves_to_others_is_left).on_kube(),
-        case!(a_mapping_builds_lists_optional_maps_and_quantities),
     ]
-}
-
-async fn a_change_and_a_removal_arrive(stage: &Stage) {
-    let (world, _engine) = stage.running().await;
-    world.alpha.create("it", json!({"size": 1, "version": "6", "labels": {"a": "1", "b": "2"}})).await;
-    let first = json!({"size": 1, "version": "6", "labels": {"a": "1", "b": "2"}});
-    world.target.has_spec(&world.alpha, "it", first).await;
-
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    let changed = json!({"size": 2, "version": "6", "labels": {"a": "1", "b": "2"}});
-    world.target.has_spec(&world.alpha, "it", changed).await;
-
-    world.alpha.patch("it", json!({"spec": {"version": null, "labels": {"a": null}}})).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 2, "labels": {"b": "2"}})).await;
 }
 
 async fn what_people_do_to_an_object_is_put_right_and_their_own_fields_stay(stage: &Stage) {
@@ -108,48 +91,4 @@ async fn values_arrive_as_the_server_stored_them(stage: &Stage) {
     // What the server keeps in another form is not written again and again.
     world.settled().await;
     world.no_write(Duration::from_secs(3)).await;
-}
-
-const LENIENT: &str = r#"<mapping>
-  objects:
-    - id: widget
-      apply: {ignore: [/spec/size]}
-      drift: Report
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
-"#;
-
-async fn what_the_mapping_leaves_to_others_is_left(stage: &Stage) {
-    let (world, mut engine) = stage.running_with(LENIENT).await;
-    let copy = world.made("it", json!({"size": 1, "version": "6", "note": "a"})).await;
-    world.target.edit(&copy, json!({"spec": {"size": 7, "version": "by hand"}})).await;
-    engine.says(&["/spec/version"]).await;
-    let is_left = |now: &Value| now["spec"]["size"] == 7 && now["spec"]["version"] == "by hand";
-    world.target.keeps(&copy, "what differs is reported, not put right", is_left).await;
-}
-
-/// The structure of templates, a variable that reads an object, what is set at creation alone, and another name.
-async fn a_mapping_builds_lists_optional_maps_and_quantities(stage: &Stage) {
-    const STRUCTURE: &str = include_str!("../fixtures/structure.yaml");
-    let (world, mut engine) = stage.running_with(&STRUCTURE.replace("<suffix>", "")).await;
-    world.alpha.create("it", json!({"size": 2048})).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 2048, "note": "2Gi"})).await;
-    world.alpha.status("it", json!({"phase": "Ordered"})).await;
-
-    let change = json!({"size": 1024, "tags": ["a", "none", "b"], "version": "7"});
-    world.alpha.patch("it", json!({"spec": change})).await;
-    let expected = json!({"size": 2048, "note": "1Gi", "tags": ["a", "b"], "labels": {"version": "7"}});
-    let copy = world.target.has_spec(&world.alpha, "it", expected).await;
-    world.target.operate(&world.alpha, "it", json!({"phase": "Running"})).await;
-    world.alpha.status("it", json!({"phase": "Running"})).await;
-
-    // It is the only object, so the edit is held until a person approves it.
-    engine.says_of(|| world.mappings.write("widgets.yaml", &STRUCTURE.replace("<suffix>", "-db")), &["is held"]).await;
-    engine.approve(&world.name).await;
-    world.target.rest.disappears(&world.target.path(&copy)).await;
-    let copies = eventually("one of the new name is made", async || {
-        let copies = world.target.copies().await;
-        if copies.len() == 1 { Ok(copies) } else { Err(format!("{copies:?}")) }
-    });
-    let renamed = json!({"size": 1024, "note": "1Gi", "tags": ["a", "b"], "labels": {"version": "7"}});
-    assert_eq!(copies.await[0]["spec"], renamed);
 }
