@@ -156,6 +156,9 @@ fn more_lost_than_the_limits_allow_hold_a_candidate() {
     let excess = |all: &Rehearsal| all.excess(&Release::default());
     assert_eq!(excess(&losing("east", 10, 50)), None, "a fifth of them");
     assert!(excess(&losing("east", 10, 49)).is_some(), "more than a fifth");
+    let mut elsewhere = losing("east", 10, 50);
+    elsewhere.takes_all("west", 1);
+    assert!(excess(&elsewhere).is_some(), "of all targets together");
     let why = excess(&losing("east", 11, 1000)).expect("a reason");
     let expected = "11 of 1000 objects would be lost, and `release.maxLost` allows 10 and 20%; first c|ns/source-0: ConfigMap \
                     ns/a-0 is deleted; ";

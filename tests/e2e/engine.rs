@@ -306,16 +306,6 @@ impl Engine {
         self.process.end(DEADLINE).await
     }
 
-    /// SIGSTOP: it stands still.
-    pub fn pause(&self) {
-        self.process.signal(Signal::STOP);
-    }
-
-    /// SIGCONT.
-    pub fn resume(&self) {
-        self.process.signal(Signal::CONT);
-    }
-
     /// SIGKILL.
     pub fn kill(&mut self) {
         self.process.kill();

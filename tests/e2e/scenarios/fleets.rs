@@ -23,10 +23,7 @@ use super::ownership::WITH_SERVICE_ACCOUNT;
 pub fn cases() -> Vec<Case> {
     vec![
         case!(sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_its_objects).on_kube(),
-        case!(a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing).on_kube(),
         case!(a_cluster_without_the_api_keeps_no_source_of_another_from_going).on_kube(),
-        case!(a_single_cluster_that_becomes_one_of_a_fleet_keeps_its_sources).on_kube(),
-        case!(secrets_of_a_hub_list_clusters).on_kube(),
         case!(profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_credential).on_kube(),
         case!(the_clusters_that_kind_lists_are_followed).on_kube(),
         case!(a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported).on_kube(),
@@ -62,8 +59,9 @@ impl<'w> Fleet<'w> {
         let world = stage.widgets().await;
         let folder = stage.folder.join("fleet");
         fs::create_dir_all(&folder).expect("the fleet's folder");
+        let files = PROVIDER.replace("<clusters>", "kubeconfigFiles: {directory: fleet, glob: \"*.yaml\"}");
+        world.mappings.write("provider.yaml", &files);
         let fleet = Self { world, folder };
-        fleet.world.mappings.write("provider.yaml", &fleet.provider());
         fleet.list("a", &stage.fleet.kubernetes().await.source.kubeconfig(&stage.user));
         fleet
     }
@@ -71,15 +69,6 @@ impl<'w> Fleet<'w> {
     /// The launch whose engine is given the folder by the name of `files`.
     fn launch(&self) -> Launch {
         self.world.launch().flag("--directory", format!("fleet={}", self.folder.display()))
-    }
-
-    /// The document of the provider.
-    fn provider(&self) -> String {
-        PROVIDER.replace("<clusters>", &self.files())
-    }
-
-    fn files(&self) -> String {
-        "kubeconfigFiles: {directory: fleet, glob: \"*.yaml\"}".to_owned()
     }
 
     fn list(&self, name: &str, kubeconfig: &str) {
@@ -153,46 +142,6 @@ async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_it
     assert_eq!(fleet.world.target.copies().await.len(), 1);
 }
 
-async fn a_single_cluster_that_becomes_one_of_a_fleet_keeps_its_sources(stage: &Stage) {
-    let fleet = Fleet::of(stage).await;
-    let (provider, first) = (fleet.provider(), &fleet.world.alpha);
-    fleet.world.mappings.write("provider.yaml", &provider.replace(&fleet.files(), "kubeconfig: {connection: source}"));
-    let mut engine = fleet.launch().ready().await;
-    first.create_synced("a", json!({"size": 1})).await;
-    let made = fleet.world.target.copy(first, "a").await;
-
-    fleet.world.mappings.write("provider.yaml", &provider);
-    engine.says(&["a.it", "cluster engaged"]).await;
-    let copy = fleet.world.target.follows(first, "a", json!({"size": 2})).await;
-    assert_eq!(copy["metadata"]["uid"], made["metadata"]["uid"]);
-    engine.becomes_ready().await;
-    first.remove("a").await;
-    // The former source may be noted after the cluster came back: it is not missed then either.
-    engine.becomes_ready().await;
-    assert_eq!(fleet.world.target.copies().await.len(), 0);
-}
-
-async fn a_cluster_that_is_rebuilt_under_its_old_name_deletes_nothing(stage: &Stage) {
-    let fleet = Fleet::of(stage).await;
-    let (server, former) = cluster(&fleet.world, "b").await;
-    fleet.list("b", &server.kubeconfig(&stage.user));
-    let mut engine = fleet.launch().ready().await;
-    former.create_synced("same", json!({"size": 1})).await;
-    let made = fleet.world.target.copies().await;
-
-    let (rebuilt, tenant) = cluster(&fleet.world, "c").await;
-    fleet.list("b", &rebuilt.kubeconfig(&stage.user));
-    engine.says(&["b.it", "cluster disengaged"]).await;
-    engine.counts_orphans(1).await;
-    // The name is the former's, the cluster is another: so are its objects, and where they are.
-    tenant.create_synced("same", json!({"size": 2})).await;
-    assert_eq!(fleet.world.target.copies().await.len(), 2);
-    tenant.remove("same").await;
-    let stands = fleet.world.target.again(&made[0]).await;
-    assert_eq!(stands["metadata"]["uid"], made[0]["metadata"]["uid"]);
-    assert_eq!(stands["spec"], json!({"size": 1}));
-}
-
 /// Whether another source uses the account is known once all sources are.
 async fn a_cluster_without_the_api_keeps_no_source_of_another_from_going(stage: &Stage) {
     let fleet = Fleet::of(stage).await;
@@ -255,32 +204,6 @@ pub(super) fn secret(name: &str, tier: &str, kubeconfig: &str) -> Value {
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": {"fleet": "edge", "tier": tier}},
         "data": {"kubeconfig": BASE64.encode(contained(kubeconfig).as_bytes())},
     })
-}
-
-async fn secrets_of_a_hub_list_clusters(stage: &Stage) {
-    let fleet = Fleet::of(stage).await;
-    let (hub, first) = (&fleet.world.target.rest, &fleet.world.alpha);
-    let namespace = format!("fleet-{}", stage.id);
-    fleet.world.target.make_namespace(&namespace).await;
-    let list = format!(
-        "kubeconfigSecrets: {{connection: target, namespace: {namespace}, selector: {{matchLabels: {{fleet: edge}}}}}}"
-    );
-    fleet.world.mappings.write("provider.yaml", &PROVIDER.replace("<clusters>", &list));
-    let source = &stage.fleet.kubernetes().await.source;
-    let secrets = format!("/api/v1/namespaces/{namespace}/secrets");
-    first.create("a", json!({"size": 1})).await;
-    let mut engine = fleet.launch().ready().await;
-    hub.create(&secrets, &secret("a", "gold", &source.kubeconfig(&stage.user))).await;
-    first.synced("a", "True", "Synced").await;
-
-    let path = format!("{secrets}/a");
-    hub.patch(Patch::Merge, &path, &secret("a", "gold", &source.kubeconfig(NOBODY))).await;
-    engine.becomes_degraded("ClusterProvider", "forbidden").await;
-    hub.patch(Patch::Merge, &path, &secret("a", "gold", &source.kubeconfig(&stage.user))).await;
-    fleet.world.target.follows(first, "a", json!({"size": 2})).await;
-    hub.delete(&path).await;
-    engine.says(&["cluster disengaged", "Removed"]).await;
-    assert_eq!(fleet.world.target.copies().await.len(), 1);
 }
 
 /// The definition of the cluster inventory's profiles, as far as the engine reads them.

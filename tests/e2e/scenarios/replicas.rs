@@ -13,8 +13,6 @@ use crate::world::{WIDGETS, World};
 pub fn cases() -> Vec<Case> {
     vec![
         case!(another_replica_takes_over_from_a_killed_leader),
-        case!(a_leader_that_stood_still_past_its_lease_writes_nothing_more),
-        case!(a_deleted_lease_makes_nobody_lead_beside_the_leader),
         case!(a_standby_with_other_mappings_says_so).in_memory_alone(),
         case!(a_policy_refuses_what_an_earlier_leader_sends_late).on_kube(),
     ]
@@ -102,41 +100,6 @@ async fn another_replica_takes_over_from_a_killed_leader(stage: &Stage) {
     for (name, engine) in group.engines.iter().filter(|(name, _)| *name != first) {
         assert_eq!(engine.metric("sync_engine_leader").await, f64::from(u8::from(*name == second)), "{name}");
     }
-}
-
-async fn a_leader_that_stood_still_past_its_lease_writes_nothing_more(stage: &Stage) {
-    let world = stage.widgets().await;
-    let mut group = Group::start(&world, 2).await;
-    let first = group.led_by_other_than("").await;
-    group.syncs("a").await;
-    group.engine(&first).pause();
-    let second = group.led_by_other_than(&first).await;
-    group.syncs("b").await;
-    group.engine(&first).resume();
-    group.engine(&first).says(&["leads no more"]).await;
-    group.syncs("c").await;
-    world.alpha.remove("a").await;
-    assert_eq!(group.reigns().await, [first, second]);
-}
-
-async fn a_deleted_lease_makes_nobody_lead_beside_the_leader(stage: &Stage) {
-    let world = stage.widgets().await;
-    let group = Group::start(&world, 3).await;
-    group.syncs("a").await;
-    let uid = group.lease().await["metadata"]["uid"].clone();
-    group.target.delete(&group.path).await;
-    world.alpha.patch("a", json!({"spec": {"size": 2}})).await;
-    group.syncs("b").await;
-    eventually("the Lease is there again", async || {
-        let lease = group.lease().await;
-        let is_new = lease["metadata"]["uid"].is_string() && lease["metadata"]["uid"] != uid;
-        is_new.then_some(()).ok_or_else(|| lease.to_string())
-    })
-    .await;
-    world.target.has_spec(&world.alpha, "a", json!({"size": 2})).await;
-    group.syncs("c").await;
-    let reigns = group.reigns().await;
-    assert!(reigns.len() <= 2, "nobody writes beside the leader: {reigns:?}");
 }
 
 /// The policy of the page on operations, for the user and the Lease of a case.

@@ -1,13 +1,10 @@
 //! Several targets of one mapping: for each source one of them, or several at a time.
 
-use std::time::Duration;
-
 use serde_json::json;
 
 use super::fleets::secret;
 use crate::case::{Case, Stage, case};
 use crate::engine::Launch;
-use crate::eventually::{eventually, throughout};
 use crate::kube::ApiServer;
 use crate::rest::Patch;
 use crate::target::Target;
@@ -16,10 +13,6 @@ use crate::world::World;
 pub fn cases() -> Vec<Case> {
     vec![
         case!(each_item_of_a_list_is_a_target_and_one_that_is_down_delays_no_other),
-        case!(a_source_stays_on_the_target_that_it_was_synced_to).on_kube(),
-        case!(a_source_that_may_move_is_deleted_on_the_former_target_first).on_kube(),
-        case!(a_target_that_a_changed_document_no_longer_names_still_gives_back_what_it_has).on_kube(),
-        case!(the_limits_of_a_release_are_for_all_targets_together).on_kube(),
         case!(two_targets_that_are_one_cluster_are_left_alone).on_kube(),
         case!(every_cluster_that_a_provider_lists_under_a_label_is_a_target).on_kube(),
     ]
@@ -126,119 +119,14 @@ async fn each_item_of_a_list_is_a_target_and_one_that_is_down_delays_no_other(st
     engine.is_running().expect("it runs");
 }
 
-async fn a_source_stays_on_the_target_that_it_was_synced_to(stage: &Stage) {
-    let two = Two::of(stage, ONE).await;
-    let (alpha, east, west) = (&two.world.alpha, &two.world.target, &two.west);
-    let mut engine = two.launch().ready().await;
-    alpha.create("it", json!({"version": "west"})).await;
-    alpha.create("that", json!({"version": "target"})).await;
-    west.copy(alpha, "it").await;
-    east.copy(alpha, "that").await;
-    alpha.create("none", json!({"version": "north"})).await;
-    alpha.synced("none", "False", "RenderFailed").await;
-
-    alpha.patch("it", json!({"spec": {"version": "target"}})).await;
-    alpha.synced("it", "False", "TargetChanged").await;
-    west.has_spec(alpha, "it", json!({"version": "west"})).await;
-    assert!(east.find(alpha, "it").await.is_none(), "it stays where it was");
-    alpha.patch("it", json!({"spec": {"version": "west", "size": 5}})).await;
-    west.has_spec(alpha, "it", json!({"version": "west", "size": 5})).await;
-    alpha.synced("it", "True", "Synced").await;
-    alpha.patch("it", json!({"spec": {"version": "target"}})).await;
-    alpha.synced("it", "False", "TargetChanged").await;
-    alpha.remove("it").await;
-    west.gone(alpha, "it").await;
-    engine.is_running().expect("it runs");
-}
-
-async fn a_source_that_may_move_is_deleted_on_the_former_target_first(stage: &Stage) {
-    let two = Two::of(stage, &ONE.replace("Block", "Recreate")).await;
-    let (alpha, east, west) = (&two.world.alpha, &two.world.target, &two.west);
-    let engine = two.launch().ready().await;
-    alpha.create("it", json!({"version": "west"})).await;
-    let object = west.copy(alpha, "it").await;
-    // Something holds it up there: nothing is created elsewhere before it is gone.
-    west.edit(&object, json!({"metadata": {"finalizers": ["example.com/held"]}})).await;
-    alpha.patch("it", json!({"spec": {"version": "target"}})).await;
-    west.becomes(&object, "it is being deleted", |object| !object["metadata"]["deletionTimestamp"].is_null()).await;
-    assert!(east.find(alpha, "it").await.is_none(), "not before it is gone");
-    west.edit(&object, json!({"metadata": {"finalizers": []}})).await;
-    east.has_spec(alpha, "it", json!({"version": "target"})).await;
-    west.gone(alpha, "it").await;
-    alpha.synced("it", "True", "Synced").await;
-    assert_eq!(alpha.holds("it").await.len(), 1, "the finalizer");
-    drop(engine);
-}
-
-async fn the_limits_of_a_release_are_for_all_targets_together(stage: &Stage) {
-    let one = ONE.replace("  objects:\n", "  release: {maxLost: {objects: 1, percent: 100}}\n  objects:\n");
-    let settings = "    - id: settings\n      template: {apiVersion: v1, kind: ConfigMap, data: {size: \"1\"}}\n";
-    let two = Two::of(stage, &one.replace("  objects:\n", &format!("  objects:\n{settings}"))).await;
-    let (alpha, east, west) = (&two.world.alpha, &two.world.target, &two.west);
-    let mut engine = two.launch().ready().await;
-    let mut all = Vec::new();
-    for (name, version, target) in [("it", "west", west), ("that", "target", east)] {
-        alpha.create(name, json!({"version": version})).await;
-        let copy = target.copy(alpha, name).await;
-        alpha.synced(name, "True", "Synced").await;
-        let namespace = copy["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-        all.push((target, format!("/api/v1/namespaces/{namespace}/configmaps")));
-    }
-    let left = async || {
-        let mut left = 0;
-        for (target, path) in &all {
-            left += target.labelled(path).await.len();
-        }
-        left
-    };
-    let stands = async |number| {
-        let now = left().await;
-        (now == number).then_some(()).ok_or_else(|| format!("{now} settings"))
-    };
-    eventually("both have settings", async || stands(2).await).await;
-
-    // One on each target is within the limit; both are not.
-    engine
-        .says_of(|| two.world.mappings.write("widgets.yaml", &one), &["is held", "2 of 4 objects would be lost"])
-        .await;
-    throughout(Duration::from_secs(3), "both settings stay", async || stands(2).await).await;
-    engine.approve(&two.world.name).await;
-    eventually("both settings are deleted", async || stands(0).await).await;
-    for name in ["it", "that"] {
-        alpha.synced(name, "True", "Synced").await;
-    }
-}
-
-async fn a_target_that_a_changed_document_no_longer_names_still_gives_back_what_it_has(stage: &Stage) {
-    let two = Two::of(stage, ONE).await;
-    let (alpha, east, west) = (&two.world.alpha, &two.world.target, &two.west);
-    let mut engine = two.launch().ready().await;
-    alpha.create("it", json!({"version": "west"})).await;
-    west.copy(alpha, "it").await;
-    alpha.create("that", json!({"version": "target"})).await;
-    east.copy(alpha, "that").await;
-    let released = ONE.replace("  objects:\n", "  release: {maxFailing: 1}\n  objects:\n");
-    two.world.mappings.write("widgets.yaml", &released);
-    engine.says(&["release settings changed"]).await;
-    two.world.mappings.write("widgets.yaml", &released.replace("[target, west]", "[target]"));
-    alpha.synced("it", "False", "RenderFailed").await;
-    // Also an engine that never ran the former document deletes there.
-    engine.kill();
-    let engine = two.launch().start();
-    alpha.remove("it").await;
-    west.gone(alpha, "it").await;
-    east.copy(alpha, "that").await;
-    drop(engine);
-}
-
 async fn two_targets_that_are_one_cluster_are_left_alone(stage: &Stage) {
-    let two = Two::of(stage, ONE).await;
-    let (alpha, east) = (&two.world.alpha, &two.world.target);
-    let same = two.world.target_kubeconfig.display().to_string();
-    let mut engine = two.world.launch().and_flag("--connection", format!("west={same}")).start();
-    alpha.create("it", json!({"version": "west"})).await;
+    let world = stage.unmapped(true).await;
+    world.mappings.write("widgets.yaml", ONE);
+    let same = format!("west={}", world.target_kubeconfig.display());
+    let mut engine = world.launch().and_flag("--connection", same).start();
+    world.alpha.create("it", json!({"version": "west"})).await;
     engine.becomes_unready("mapping", "are one cluster").await;
-    assert!(east.copies().await.is_empty(), "nothing is written");
+    assert!(world.target.copies().await.is_empty(), "nothing is written");
 }
 
 const FLEET: &str = r#"<mapping>
