@@ -173,11 +173,6 @@ impl Rest {
         expect_success("PATCH", path, self.try_patch(kind, path, body).await)
     }
 
-    /// A dry run of a DELETE, whatever the answer.
-    pub async fn rehearse_delete(&self, path: &str) -> Answer {
-        self.json(Method::DELETE, &format!("{path}?dryRun=All"), "application/json", &json!({})).await
-    }
-
     /// DELETE, not waiting for the object to be gone; an object that is absent will do.
     pub async fn delete(&self, path: &str) {
         let options = json!({"propagationPolicy": "Background"});

@@ -1,6 +1,5 @@
 //! What a user can get wrong: each a clear message that names what to do, and the right way to end, or not to.
 
-use std::fs;
 use std::time::Duration;
 
 use regex::Regex;
@@ -14,13 +13,9 @@ use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(an_empty_directory_is_served).on_kube(),
         case!(all_that_is_wrong_in_files_is_reported_at_once).on_kube(),
-        case!(a_connection_nobody_named_is_reported).on_kube(),
         case!(a_mapping_that_is_removed_before_it_ran_is_forgotten).in_memory_alone(),
-        case!(a_directory_that_becomes_unreadable_changes_nothing).on_kube(),
         case!(an_export_that_does_not_exist_is_waited_for).on_kcp(),
-        case!(a_refused_connection_is_waited_for),
         case!(a_forbidden_target_is_waited_for),
         case!(a_forbidden_source_is_waited_for).on_both(),
         case!(an_object_without_bottom_keeps_nobody_else_waiting),
@@ -60,16 +55,6 @@ async fn an_object_without_bottom_keeps_nobody_else_waiting(stage: &Stage) {
     assert!(!engine.log().join("\n").contains("abnormally"), "nothing panicked");
 }
 
-async fn an_empty_directory_is_served(stage: &Stage) {
-    let world = stage.widgets().await;
-    let empty = stage.folder.join("empty");
-    fs::create_dir(&empty).expect("a directory");
-    let mut engine = world.launch().flag("--mappings", empty.display()).ready().await;
-    let line = engine.says(&["no *.yaml"]).await;
-    tells(stage, "an empty directory", &line);
-    world.no_write(Duration::from_secs(2)).await;
-}
-
 async fn all_that_is_wrong_in_files_is_reported_at_once(stage: &Stage) {
     let world = stage.unmapped(true).await;
     world.mappings.write("broken.yaml", "apiVersion: sync-engine.dev/v1alpha1\nkind: {Mapping\n");
@@ -85,39 +70,12 @@ async fn all_that_is_wrong_in_files_is_reported_at_once(stage: &Stage) {
     throughout(Duration::from_secs(1), "the engine stays up", async || engine.is_running()).await;
 }
 
-async fn a_connection_nobody_named_is_reported(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write(
-        "provider.yaml",
-        "\
-apiVersion: sync-engine.dev/v1alpha1
-kind: ClusterProvider
-metadata: {name: <name>-source}
-spec: {kubeconfig: {connection: elsewhere}}
-",
-    );
-    let mut engine = world.launch().start();
-    let line = engine.says(&["elsewhere", "--connection"]).await;
-    tells(stage, "no such connection", &line);
-    engine.is_running().expect("the engine stays up");
-}
-
 async fn a_mapping_that_is_removed_before_it_ran_is_forgotten(stage: &Stage) {
     let world = stage.unmapped(true).await;
     let mut engine = world.launch().ready().await;
     world.mappings.write("widgets.yaml", &WIDGETS.replace("  objects:", "  target: {cluster: elsewhere}\n  objects:"));
     engine.becomes_unready(&format!("mapping {}", world.name), "--connection elsewhere=").await;
     world.mappings.remove("widgets.yaml");
-    engine.becomes_ready().await;
-}
-
-async fn a_directory_that_becomes_unreadable_changes_nothing(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    world.made("it", json!({"size": 1})).await;
-    let (folder, away) = (world.mappings.folder().to_owned(), stage.folder.join("away"));
-    engine.says_of(|| fs::rename(&folder, &away).expect("the directory to be moved"), &["mappings"]).await;
-    world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
-    fs::rename(&away, &folder).expect("the directory to be moved back");
     engine.becomes_ready().await;
 }
 
@@ -146,22 +104,6 @@ async fn an_export_that_does_not_exist_is_waited_for(stage: &Stage) {
     waits_without_haste(&mut engine, || world.source_requests().len()).await;
     world.mappings.write("widgets.yaml", WIDGETS);
     engine.becomes_ready().await;
-}
-
-async fn a_refused_connection_is_waited_for(stage: &Stage) {
-    let world = stage.widgets().await;
-    let server = stage.fleet.own_cluster(&format!("{}-gone", stage.id)).await;
-    let launch = world.launch_at(&server.kubeconfig(&stage.user));
-    server.kill();
-    let mut engine = launch.start();
-    let text = engine.becomes_unready("target target", "refused").await;
-    tells(stage, "a refused connection", &text);
-    throughout(Duration::from_secs(5), "the engine stays up and does not fill its log", async || {
-        engine.is_running()?;
-        let lines = engine.lines_logged();
-        (lines < 50).then_some(()).ok_or_else(|| format!("{lines} lines of log"))
-    })
-    .await;
 }
 
 async fn a_forbidden_target_is_waited_for(stage: &Stage) {

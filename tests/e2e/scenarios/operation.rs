@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::case::{Case, Stage, case};
-use crate::engine::Launch;
 use crate::eventually::eventually;
 use crate::proxy::Proxy;
 use crate::rest::Rest;
@@ -15,12 +14,10 @@ use crate::world::WIDGETS;
 pub fn cases() -> Vec<Case> {
     vec![
         case!(health_and_metrics_are_served).on_kube(),
-        case!(a_variable_stands_for_each_flag).on_kube(),
         case!(a_proxy_leads_to_both_servers),
         case!(an_engine_at_its_limits_deletes_nothing_and_says_what_to_raise),
         case!(marks_say_whose_an_object_is).in_memory(),
         case!(an_observing_mapping_writes_nothing).on_kube(),
-        case!(a_suspended_mapping_still_deletes).on_kube(),
         case!(events_tell_consumers_of_their_sources_and_the_provider_of_documents).on_both(),
     ]
 }
@@ -77,22 +74,6 @@ async fn health_and_metrics_are_served(stage: &Stage) {
     })
     .await;
     engine.is_running().expect("the engine stays up");
-}
-
-async fn a_variable_stands_for_each_flag(stage: &Stage) {
-    let world = stage.widgets().await;
-    let notes = format!("notes-of-{}", stage.id);
-    let launch = Launch::bare(&stage.folder)
-        .environment("SYNC_ENGINE_MAPPINGS", world.mappings.folder().display())
-        .environment("SYNC_ENGINE_TARGET_KUBECONFIG", world.target_kubeconfig.display())
-        .environment("SYNC_ENGINE_CONNECTION", format!("source={}", world.source_kubeconfig.display()))
-        .environment("SYNC_ENGINE_ENGINE_ID", "elsewhere")
-        .environment("SYNC_ENGINE_STATE_NAMESPACE", &notes);
-    let _engine = launch.ready().await;
-    world.target.of("elsewhere", &world.name).made(&world.alpha, "it", json!({"size": 1})).await;
-    assert_eq!(world.alpha.holds("it").await, [format!("sync-engine.dev/elsewhere.{}", world.name)]);
-    let inventory = world.target.rest.list(&format!("/api/v1/namespaces/{notes}/configmaps")).await;
-    assert!(!inventory.is_empty(), "the inventory stands in the namespace that the variable names");
 }
 
 async fn a_proxy_leads_to_both_servers(stage: &Stage) {
@@ -161,16 +142,4 @@ async fn an_observing_mapping_writes_nothing(stage: &Stage) {
 
     world.mappings.write("widgets.yaml", &in_mode("Enforce"));
     world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
-}
-
-async fn a_suspended_mapping_still_deletes(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    let copy = world.made("it", json!({"size": 1})).await;
-    world.alpha.synced("it", "True", "Synced").await;
-    engine.says_of(|| world.mappings.write("widgets.yaml", &in_mode("Suspend")), &[&world.name]).await;
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    world.no_write(Duration::from_secs(2)).await;
-    assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}));
-    world.alpha.remove("it").await;
-    assert_eq!(world.target.find(&world.alpha, "it").await, None);
 }

@@ -1,20 +1,17 @@
-//! A server refuses a request: the engine says so, asks no more often than its backoff, and goes on with everything else.
-
-use std::time::Duration;
+//! A server refuses a request: the engine says so, and goes on with everything else.
 
 use serde_json::{Value, json};
 use sync_engine::sandbox::{Failure, Fault, Verb};
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
-use crate::eventually::{becomes, eventually, throughout};
+use crate::eventually::{becomes, eventually};
 use crate::target::namespace;
 use crate::tenant::condition;
 use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(a_refused_deletion_is_reported_and_not_repeated_at_once),
         case!(a_refused_object_does_not_keep_the_others_nor_the_status_back),
         case!(a_broken_webhook_of_one_object_does_not_keep_the_others_nor_the_status_back),
         // Who may bind roles, as the engines of the other servers may, is not asked whether the Role exists.
@@ -29,64 +26,44 @@ const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 const POLICY_BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
-/// What the target refuses of the widget `NAME`.
+/// What refuses the creation of the widget `NAME` on the target.
 #[derive(Clone, Copy)]
 enum Refused {
-    Creation,
-    Deletion,
-    /// The same as a creation, because a webhook does not answer: a 500.
-    CreationByWebhook,
+    ByPolicy,
+    /// It does not answer: a 500.
+    ByWebhook,
 }
 
 /// The widget that the policy is about.
 const NAME: &str = "held";
 
 impl Refused {
-    fn operation(self) -> &'static str {
-        match self {
-            Self::Creation | Self::CreationByWebhook => "CREATE",
-            Self::Deletion => "DELETE",
-        }
-    }
-
     /// Has the target refuse it from now on.
     async fn refuse(self, world: &World<'_>) {
         let rule = json!({
-            "apiGroups": [world.api.group], "apiVersions": ["*"], "resources": [world.api.plural],
-            "operations": [self.operation()],
+            "apiGroups": [world.api.group], "apiVersions": ["*"], "resources": [world.api.plural], "operations": ["CREATE"],
         });
         let answer = match self {
-            Self::CreationByWebhook => {
-                break_webhook(world, rule).await;
-                500
-            }
-            Self::Creation | Self::Deletion => {
+            Self::ByPolicy => {
                 deny(world, rule).await;
                 422
             }
+            Self::ByWebhook => {
+                break_webhook(world, rule).await;
+                500
+            }
         };
-        becomes("the answer to what is refused", answer, async || self.rehearse(world).await).await;
-    }
-
-    /// What the target answers to such a request in a dry run.
-    async fn rehearse(self, world: &World<'_>) -> u16 {
-        let rest = &world.target.rest;
-        match self {
-            Self::Creation | Self::CreationByWebhook => {
-                let path = format!("{}?dryRun=All", world.api.collection("default"));
-                rest.try_create(&path, &world.api.object(NAME, json!({}))).await.status
-            }
-            Self::Deletion => {
-                let copy = world.target.copy(&world.alpha, NAME).await;
-                rest.rehearse_delete(&world.target.path(&copy)).await.status
-            }
-        }
+        let path = format!("{}?dryRun=All", world.api.collection("default"));
+        becomes("the answer to a creation", answer, async || {
+            world.target.rest.try_create(&path, &world.api.object(NAME, json!({}))).await.status
+        })
+        .await;
     }
 
     async fn refuse_no_more(self, world: &World<'_>) {
         let configurations = match self {
-            Self::CreationByWebhook => WEBHOOKS,
-            Self::Creation | Self::Deletion => POLICY_BINDINGS,
+            Self::ByPolicy => POLICY_BINDINGS,
+            Self::ByWebhook => WEBHOOKS,
         };
         world.target.rest.delete(&format!("{configurations}/{}", world.name)).await;
     }
@@ -126,40 +103,6 @@ async fn break_webhook(world: &World<'_>, rule: Value) {
     world.target.rest.create(WEBHOOKS, &webhook).await;
 }
 
-fn deletions(world: &World<'_>) -> usize {
-    let of_held = format!("/{NAME}");
-    let path = |uri: &str| uri.split('?').next().unwrap_or_default().to_owned();
-    let requests = world.target_requests().into_iter();
-    requests.filter(|request| request.verb == "delete" && path(&request.uri).ends_with(&of_held)).count()
-}
-
-async fn a_refused_deletion_is_reported_and_not_repeated_at_once(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    for name in [NAME, "other"] {
-        world.alpha.create_synced(name, json!({"size": 1})).await;
-    }
-    Refused::Deletion.refuse(&world).await;
-
-    world.alpha.delete(NAME).await;
-    world.alpha.synced(NAME, "False", "Refused").await;
-    engine.becomes_degraded(&format!("mapping {}: sources", world.name), "denied by a policy").await;
-    let before = deletions(&world);
-    let sent = || deletions(&world) - before;
-    throughout(
-        Duration::from_secs(10),
-        "the deletion is repeated no more often than the backoff asks for",
-        async || (sent() <= 10).then_some(()).ok_or_else(|| format!("{} deletions", sent())),
-    )
-    .await;
-    becomes("the deletion is tried again", true, async || sent() > 0).await;
-    world.target.follows(&world.alpha, "other", json!({"size": 2})).await;
-
-    Refused::Deletion.refuse_no_more(&world).await;
-    world.alpha.gone(NAME).await;
-    assert_eq!(world.target.find(&world.alpha, NAME).await, None);
-    engine.becomes_ready().await;
-}
-
 const WITH_SETTINGS: &str = r#"<widget mapping>
     - id: settings
       template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}
@@ -171,11 +114,11 @@ const WITH_SETTINGS: &str = r#"<widget mapping>
 "#;
 
 async fn a_refused_object_does_not_keep_the_others_nor_the_status_back(stage: &Stage) {
-    others_go_on(stage, Refused::Creation, "Refused", "denied by a policy").await;
+    others_go_on(stage, Refused::ByPolicy, "Refused", "denied by a policy").await;
 }
 
 async fn a_broken_webhook_of_one_object_does_not_keep_the_others_nor_the_status_back(stage: &Stage) {
-    others_go_on(stage, Refused::CreationByWebhook, "RequestFailed", "failed calling webhook").await;
+    others_go_on(stage, Refused::ByWebhook, "RequestFailed", "failed calling webhook").await;
 }
 
 async fn others_go_on(stage: &Stage, refused: Refused, reason: &str, words: &str) {

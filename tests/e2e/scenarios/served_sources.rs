@@ -13,7 +13,6 @@ use crate::world::{WIDGETS, World};
 pub fn cases() -> Vec<Case> {
     vec![
         case!(a_document_of_another_resource_waits_until_the_sources_are_gone).on_both(),
-        case!(a_document_of_another_resource_waits_across_a_restart),
         case!(another_resource_is_served_by_a_mapping_of_another_name),
         case!(former_sources_of_an_earlier_version_are_released_by_a_person).on_kube(),
     ]
@@ -57,21 +56,6 @@ impl<'s> Scene<'s> {
     fn gadget(&self) -> Tenant {
         self.world.alpha.of(&self.gadgets)
     }
-
-    /// The sources are served as before, and the new document's once they are gone.
-    async fn goes_on(&self) {
-        let (world, gadget) = (&self.world, self.gadget());
-        gadget.create("new", json!({"size": 7})).await;
-        world.alpha.patch("kept", json!({"spec": {"size": 2}})).await;
-        let kept = world.target.has_spec(&world.alpha, "kept", json!({"size": 2})).await;
-        assert_eq!(uid(&kept), uid(&self.kept));
-        world.alpha.remove("leaving").await;
-        assert!(gadget.holds("new").await.is_empty(), "the other document waits");
-        world.alpha.remove("kept").await;
-        world.target.has_spec(&gadget, "new", json!({"size": 7})).await;
-        gadget.remove("new").await;
-        assert_eq!(world.target.copies().await, Vec::<Value>::new());
-    }
 }
 
 async fn a_document_of_another_resource_waits_until_the_sources_are_gone(stage: &Stage) {
@@ -79,24 +63,19 @@ async fn a_document_of_another_resource_waits_until_the_sources_are_gone(stage: 
     let scene = Scene::in_sync(world).await;
     scene.edit();
     scene.is_refused(&mut engine).await;
-    scene.goes_on().await;
-    engine.becomes_ready().await;
-}
-
-async fn a_document_of_another_resource_waits_across_a_restart(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    let scene = Scene::in_sync(world).await;
-    assert!(engine.terminate().await.success());
-    scene.edit();
-    let mut engine = scene.world.launch().start();
-    scene.is_refused(&mut engine).await;
     engine.becomes_degraded("document of mapping", "is refused").await;
-    eventually("the metrics count it", async || {
-        let invalid = engine.metric("sync_engine_invalid_documents").await;
-        (invalid == 1.0).then_some(()).ok_or_else(|| format!("{invalid} documents"))
-    })
-    .await;
-    scene.goes_on().await;
+
+    // The sources are served as before, and the new document's once they are gone.
+    let (world, gadget) = (&scene.world, scene.gadget());
+    gadget.create("new", json!({"size": 7})).await;
+    let kept = world.target.follows(&world.alpha, "kept", json!({"size": 2})).await;
+    assert_eq!(uid(&kept), uid(&scene.kept));
+    world.alpha.remove("leaving").await;
+    assert!(gadget.holds("new").await.is_empty(), "the other document waits");
+    world.alpha.remove("kept").await;
+    world.target.has_spec(&gadget, "new", json!({"size": 7})).await;
+    gadget.remove("new").await;
+    assert_eq!(world.target.copies().await, Vec::<Value>::new());
     engine.becomes_ready().await;
 }
 
