@@ -68,14 +68,13 @@ impl Memory {
         self.target.lock().await.restore(backup);
     }
 
-    /// The next object that is applied in a namespace of the target (empty: in any) takes [`LATE`]. Resolves once that has begun.
+    /// The next object that is applied in a namespace of the target takes [`LATE`]. Resolves once that has begun.
     pub async fn delay_next_apply(&self, namespace: &str) -> impl Future<Output = ()> + use<> {
         let namespace = namespace.to_owned();
-        let matches = move |call: &Call| namespace.is_empty() || call.namespace == namespace;
         let (begins, begun) = oneshot::channel();
         let mut begins = Some(begins);
         self.target.lock().await.faults().inject(move |call| {
-            let begins = begins.take_if(|_| call.verb == Verb::Apply && matches(call))?;
+            let begins = begins.take_if(|_| call.verb == Verb::Apply && call.namespace == namespace)?;
             begins.send(()).ok().map(|()| Fault::Delay(LATE))
         });
         async move { begun.await.expect("the server runs") }

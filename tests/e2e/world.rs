@@ -350,19 +350,9 @@ impl World<'_> {
         self.at_source(self.launch(), &kubeconfig)
     }
 
-    /// A mapping's source with an export of another name in the provider's workspace.
-    pub fn source_named(&self, export: &str) -> String {
-        self.source_at(self.provider(), export)
-    }
-
     /// A mapping's source with an export in this workspace.
     pub fn source_at(&self, provider: &Workspace, export: &str) -> String {
         format!("{{apiExport: {{name: {export}, path: \"{}\"}}, resource: {}}}", provider.path, self.api.resource())
-    }
-
-    /// A kubeconfig for the target as a user without rights.
-    pub fn powerless(&self, target: &ApiServer) -> PathBuf {
-        self.stage.keep("powerless.kubeconfig", &target.kubeconfig(credentials::NOBODY))
     }
 
     /// The target with the credentials of the case's engines.

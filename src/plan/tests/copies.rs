@@ -539,13 +539,26 @@ fn what_is_read_back_is_uncertain_while_an_original_is_not_seen() {
     assert_eq!(world.take_log(), Vec::<String>::new());
 }
 
-/// A watch that loses sight of Secrets shows them as deleted.
+/// A password for each Secret with a label.
+fn selecting() -> String {
+    let (head, _) = RELATED.split_once("      forEach").expect("the first rule");
+    let (_, rest) = RELATED.split_once("    - id: connection").expect("the second rule");
+    format!("{head}      from: {{selector: {{matchLabels: {{team: a}}}}}}\n    - id: connection{rest}")
+}
+
+/// A watch that loses sight of Secrets shows them as deleted, and a read past the caches is refused.
+fn out_of_sight(action: &Action) -> Option<Outcome> {
+    let refused = || Reason { cause: Cause::Refused, detail: "the claim is not accepted".into() };
+    match action {
+        Action::Read(_) => Some(Outcome::Seen(Ok(Vec::new()))),
+        Action::ReadAnew(_) => Some(Outcome::Failed(refused())),
+        _ => None,
+    }
+}
+
 #[test]
 fn a_selected_copy_and_what_is_made_of_it_go_once_a_read_past_the_caches_says_so() {
-    let (each, rest) =
-        (RELATED.split("      forEach").next().unwrap(), RELATED.split_once("    - id: connection").unwrap());
-    let selector = "      from: {selector: {matchLabels: {team: a}}}\n    - id: connection";
-    let mapping = mapping(&format!("{each}{selector}{}{USERS}", rest.1));
+    let mapping = mapping(&(selecting() + USERS));
     let mut world = with(&["ann"]);
     name(&mut world, &[]);
     world.sync(&mapping);
@@ -553,13 +566,8 @@ fn a_selected_copy_and_what_is_made_of_it_go_once_a_read_past_the_caches_says_so
     let (observed, before) = (world.observe(&mapping), world.objects.clone());
     let mut is_read_anew = false;
     world.settle_from(&mapping, observed, usize::MAX, |action| {
-        let refused = || Reason { cause: Cause::Refused, detail: "the claim is not accepted".into() };
         is_read_anew |= matches!(action, Action::ReadAnew(_));
-        match action {
-            Action::Read(_) => Some(Outcome::Seen(Ok(Vec::new()))),
-            Action::ReadAnew(_) => Some(Outcome::Failed(refused())),
-            _ => None,
-        }
+        out_of_sight(action)
     });
     assert!(is_read_anew, "{:?}", world.log);
     assert_eq!(world.objects, before);
@@ -568,25 +576,13 @@ fn a_selected_copy_and_what_is_made_of_it_go_once_a_read_past_the_caches_says_so
     assert_eq!(world.objects.len(), 1);
 }
 
-/// A watch that loses sight of Secrets shows them as deleted.
 #[test]
 fn an_object_that_reads_a_selection_is_written_once_a_read_past_the_caches_says_so() {
-    let (each, rest) =
-        (RELATED.split("      forEach").next().unwrap(), RELATED.split_once("    - id: connection").unwrap());
-    let selector = "      from: {selector: {matchLabels: {team: a}}}\n    - id: connection";
-    let text = format!("{each}{selector}{}", rest.1);
-    let reads = edited(&text, &[("spec: {size: 1}", "spec: {users: \"${{ related.passwords | length }}\"}")]);
+    let reads = edited(&selecting(), &[("spec: {size: 1}", "spec: {users: \"${{ related.passwords | length }}\"}")]);
     let mut world = with(&["ann"]).in_sync(&reads);
     assert_eq!(world.object("Database")["spec"], json!({"users": 1}));
     let (observed, before) = (world.observe(&reads), world.objects.clone());
-    world.settle_from(&reads, observed, usize::MAX, |action| {
-        let refused = || Reason { cause: Cause::Refused, detail: "the claim is not accepted".into() };
-        match action {
-            Action::Read(_) => Some(Outcome::Seen(Ok(Vec::new()))),
-            Action::ReadAnew(_) => Some(Outcome::Failed(refused())),
-            _ => None,
-        }
-    });
+    world.settle_from(&reads, observed, usize::MAX, out_of_sight);
     assert_eq!(world.objects, before, "{:?}", world.log);
     world.originals.clear();
     world.sync(&reads);
@@ -596,10 +592,7 @@ fn an_object_that_reads_a_selection_is_written_once_a_read_past_the_caches_says_
 /// As of a list: a consumer gives labels to as many objects as they like, and each plan reads all of them.
 #[test]
 fn more_selected_objects_than_a_list_may_have_are_no_flood_of_copies() {
-    let (each, rest) =
-        (RELATED.split("      forEach").next().unwrap(), RELATED.split_once("    - id: connection").unwrap());
-    let selector = "      from: {selector: {matchLabels: {team: a}}}\n    - id: connection";
-    let mapping = mapping(&format!("{each}{selector}{}", rest.1));
+    let mapping = mapping(&selecting());
     let mut world = with(&["ann"]);
     name(&mut world, &[]);
     world.sync(&mapping);

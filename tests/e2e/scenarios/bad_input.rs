@@ -6,6 +6,7 @@ use regex::Regex;
 use serde_json::json;
 
 use crate::case::{Case, Stage, case};
+use crate::credentials::NOBODY;
 use crate::engine::Engine;
 use crate::eventually::{eventually, throughout};
 use crate::fleet::On;
@@ -97,7 +98,7 @@ async fn waits_without_haste(engine: &mut Engine, times: impl Fn() -> usize) {
 
 async fn an_export_that_does_not_exist_is_waited_for(stage: &Stage) {
     let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &world.source_named("missing")));
+    world.mappings.write("widgets.yaml", &WIDGETS.replace("<source>", &world.source_at(world.provider(), "missing")));
     let mut engine = world.launch().start();
     let text = engine.becomes_unready("APIExport missing", "create it").await;
     tells(stage, "no such export", &text);
@@ -108,9 +109,9 @@ async fn an_export_that_does_not_exist_is_waited_for(stage: &Stage) {
 
 async fn a_forbidden_target_is_waited_for(stage: &Stage) {
     let world = stage.widgets().await;
-    let kubeconfig = world.powerless(&stage.fleet.kubernetes().await.target);
+    let kubeconfig = stage.fleet.kubernetes().await.target.kubeconfig(NOBODY);
     world.alpha.create("it", json!({"size": 1})).await;
-    let mut engine = world.launch().flag("--target-kubeconfig", kubeconfig.display()).start();
+    let mut engine = world.launch_at(&kubeconfig).start();
     let text = engine.becomes_unready("target target", "forbidden").await;
     tells(stage, "a forbidden target", &text);
     waits_without_haste(&mut engine, || world.target_requests_of_nobody().len()).await;

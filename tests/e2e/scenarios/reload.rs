@@ -14,7 +14,6 @@ use crate::world::{WIDGETS, World};
 pub fn cases() -> Vec<Case> {
     vec![
         case!(an_edit_changes_existing_objects_without_new_lists),
-        case!(an_edit_in_the_middle_of_a_reconcile_is_not_forgotten).in_memory_alone(),
         case!(a_broken_edit_changes_nothing_and_its_fix_clears_it),
         case!(fifty_quick_edits_end_in_the_last_good_one),
         case!(an_edit_that_would_break_sources_is_held_without_a_write),
@@ -73,22 +72,6 @@ fn place(text: &str, needle: &str) -> String {
     let line = text[..at].lines().count() + usize::from(text[..at].ends_with('\n'));
     let column = at - text[..at].rfind('\n').map_or(0, |end| end + 1) + 1;
     format!("{line}:{column}")
-}
-
-async fn an_edit_in_the_middle_of_a_reconcile_is_not_forgotten(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    world.alpha.create_synced("it", json!({"size": 1})).await;
-    world.settled().await;
-
-    let lines = engine.lines_logged();
-    let applies = world.memory().delay_next_apply("").await;
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    applies.await;
-    world.mappings.write("widgets.yaml", &labelled("edited"));
-    engine.says_after(lines, &["generation 2"]).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
-    assert_eq!(copy["spec"]["size"], 1, "the former generation is still at work");
-    has_label(&world, "it", "edited").await;
 }
 
 async fn a_broken_edit_changes_nothing_and_its_fix_clears_it(stage: &Stage) {
