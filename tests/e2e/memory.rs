@@ -54,18 +54,12 @@ impl Memory {
         Rest::of_kubeconfig(&self.kcp.kubeconfig(None)).await.below("/clusters/root")
     }
 
-    /// Cuts every connection to the target, and takes no new one.
-    pub async fn kill_target(&self) {
-        self.target.lock().await.disconnect().await;
-    }
-
-    pub async fn resume_target(&self) {
-        self.target.lock().await.reconnect().await.expect("the target's address is free");
-    }
-
-    /// Puts another state in the place of the target's.
-    pub async fn restore_target(&self, backup: &Backup) {
-        self.target.lock().await.restore(backup);
+    /// Puts another state in the place of the target's, while nobody can reach it.
+    pub async fn replace_target(&self, backup: &Backup) {
+        let mut target = self.target.lock().await;
+        target.disconnect().await;
+        target.restore(backup);
+        target.reconnect().await.expect("the target's address is free");
     }
 
     /// The next object that is applied in a namespace of the target takes [`LATE`]. Resolves once that has begun.

@@ -40,14 +40,17 @@ impl Target {
         self.copies().await.iter().map(uid).collect()
     }
 
-    /// The objects of the API made for one consumer object, as their annotations say.
-    pub async fn copies_of(&self, tenant: &Tenant, name: &str) -> Vec<Value> {
-        self.copies().await.into_iter().filter(|copy| is_for(copy, tenant, name)).collect()
-    }
-
-    /// The object made for one consumer object, or nothing yet.
+    /// The object made for one consumer object, as its annotations say, or nothing yet.
     pub async fn find(&self, tenant: &Tenant, name: &str) -> Option<Value> {
-        let copies = self.copies_of(tenant, name).await;
+        let says = |copy: &Value, mark: &str, value: &str| {
+            copy["metadata"]["annotations"][format!("sync-engine.dev/{mark}")] == value
+        };
+        let is_for = |copy: &Value| {
+            says(copy, "name", name)
+                && says(copy, "namespace", &tenant.namespace)
+                && tenant.cluster.as_ref().is_none_or(|cluster| says(copy, "cluster", cluster))
+        };
+        let copies: Vec<Value> = self.copies().await.into_iter().filter(is_for).collect();
         assert!(copies.len() < 2, "{name} has several objects downstream: {copies:?}");
         copies.into_iter().next()
     }
@@ -169,11 +172,4 @@ pub fn namespace(object: &Value) -> String {
 
 pub fn uid(object: &Value) -> String {
     object["metadata"]["uid"].as_str().expect("a uid").to_owned()
-}
-
-fn is_for(copy: &Value, tenant: &Tenant, name: &str) -> bool {
-    let says = |mark: &str, value: &str| copy["metadata"]["annotations"][format!("sync-engine.dev/{mark}")] == value;
-    says("name", name)
-        && says("namespace", &tenant.namespace)
-        && tenant.cluster.as_ref().is_none_or(|cluster| says("cluster", cluster))
 }

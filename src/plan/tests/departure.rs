@@ -219,29 +219,26 @@ fn a_mapping_that_is_suspended_or_removed() {
 }
 
 #[test]
-fn what_a_removed_mapping_takes_along_is_held_and_all_of_it_counts() {
-    let mut world = fresh().in_sync(&mapping(CHAIN));
-    let all = world.objects.len();
-    (world.seen.phase, world.seen.limits.prune) = (Phase::Leaving(OnExit::Delete), Prune::none());
-    let rest = world.settle(&mapping(CHAIN));
-    let held = rest.0.iter().filter(|reason| reason.cause == Cause::Held).count();
-    let what = "all but the shared one, also what goes after another";
-    assert_eq!((held, world.objects.len()), (all - 1, all), "{what}: {rest:?}");
-    world.delete_source();
-    world.settle(&mapping(CHAIN));
-    assert!(world.objects.is_empty(), "its consumer asks for it");
-}
-
-#[test]
-fn what_a_source_that_vanished_would_lose_is_held_and_all_of_it_counts() {
-    let vanished = mapping(&format!("{CHAIN}  lifecycle: {{onSourceVanished: Delete}}\n"));
-    let mut world = fresh().in_sync(&vanished);
-    let all = world.objects.len();
+fn what_a_removed_mapping_and_a_source_that_vanished_take_along_is_held_and_all_of_it_counts() {
+    let chain = mapping(&format!("{CHAIN}  lifecycle: {{onSourceVanished: Delete}}\n"));
+    let held = |world: &mut World| {
+        let all = world.objects.len();
+        world.seen.limits.prune = Prune::none();
+        let rest = world.settle(&chain);
+        let held = rest.0.iter().filter(|reason| reason.cause == Cause::Held).count();
+        let what = "all but the shared one, also what goes after another";
+        assert_eq!((held, world.objects.len()), (all - 1, all), "{what}: {rest:?}");
+    };
+    let mut world = fresh().in_sync(&chain);
     vanish(&mut world, None);
-    (world.missing.long, world.seen.limits.prune) = (true, Prune::none());
-    let rest = world.settle(&vanished);
-    let held = rest.0.iter().filter(|reason| reason.cause == Cause::Held).count();
-    assert_eq!((held, world.objects.len()), (all - 1, all), "all but the shared one: {rest:?}");
+    world.missing.long = true;
+    held(&mut world);
+    let mut world = fresh().in_sync(&chain);
+    world.seen.phase = Phase::Leaving(OnExit::Delete);
+    held(&mut world);
+    world.delete_source();
+    world.settle(&chain);
+    assert!(world.objects.is_empty(), "its consumer asks for it");
 }
 
 /// Nothing is deleted, given up or released without somebody who asked for it: one row for each way to ask.

@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
-use crate::engine::{Engine, printed};
-use crate::eventually::{becomes, eventually};
+use crate::eventually::becomes;
 use crate::target::{namespace, uid};
 use crate::world::World;
 
@@ -26,23 +25,6 @@ async fn unchanged(world: &World<'_>, object: &Value) {
         .await;
 }
 
-/// Why a source is not in sync, asked of the engine and decided again from a file.
-async fn is_traced(engine: &Engine, name: &str, row: &str) {
-    let source = eventually("the source is listed", async || {
-        let page = engine.ask("/api/v1/sources").await?.body;
-        let items = page["items"].as_array().cloned().unwrap_or_default();
-        items.into_iter().find(|source| source["name"] == name).ok_or_else(|| page.to_string())
-    })
-    .await;
-    let text = |field: &str| source[field].as_str().unwrap_or_default();
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("trace.json").display().to_string();
-    let object = format!("{}/{name}", text("namespace"));
-    let traced = engine.told(&["trace", text("mapping"), text("cluster"), &object, "--save", &file]);
-    assert!(traced.contains(&format!("    row: {row}\n")), "{traced}");
-    assert_eq!(printed(&["trace", "--replay", &file]), traced);
-}
-
 async fn a_foreign_object_is_not_touched(stage: &Stage) {
     let (world, engine) = stage.running().await;
     let collection = world.api.collection(&namespace(&world.made("scout", json!({})).await));
@@ -53,7 +35,6 @@ async fn a_foreign_object_is_not_touched(stage: &Stage) {
     world.alpha.synced("taken", "False", "Conflict").await;
     troubles::shown(stage, &engine, "Conflict").await;
     unchanged(&world, &foreign).await;
-    is_traced(&engine, "taken", "live, in; finalizer; foreign").await;
     let status = world.alpha.object("taken").await["status"].clone();
     assert_ne!(status["phase"], "Secret", "a foreign object's status is nobody's: {status}");
 

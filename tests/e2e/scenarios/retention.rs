@@ -101,9 +101,7 @@ async fn a_target_that_is_empty_behind_its_address_gets_nothing_of_what_the_form
 
     let rebuilt = Options::kubernetes().seed("rebuilt").start().await.expect("a sandbox");
     world.api.install(&Rest::of_kubeconfig(&rebuilt.kubeconfig(None)).await).await;
-    world.memory().kill_target().await;
-    world.memory().restore_target(&rebuilt.backup()).await;
-    world.memory().resume_target().await;
+    world.memory().replace_target(&rebuilt.backup()).await;
     world.alpha.synced("it", "False", "TargetChanged").await;
     assert!(world.target.copies().await.is_empty());
 }
