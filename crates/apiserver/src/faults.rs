@@ -18,8 +18,6 @@ pub enum Fault {
     DropAfter,
     /// It is refused: 409, 410, 429 with Retry-After, 5xx.
     Refuse(Failure),
-    /// A watch is answered with 200 and then one ERROR event with a Status 410.
-    ExpireWatch,
 }
 
 type Rule = Box<dyn FnMut(&Call) -> Option<Fault> + Send>;

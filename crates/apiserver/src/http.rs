@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsAcceptor;
@@ -27,7 +27,6 @@ use super::request::{Exchange, Query, Request};
 use super::server::{Outcome, Server, Stream};
 use super::status::Failure;
 use super::tls::HTTP2;
-use super::watch;
 
 /// The body of an answer: all at once, or the lines of a watch.
 type Content = UnsyncBoxBody<Bytes, Infallible>;
@@ -165,7 +164,6 @@ async fn carry_out(server: &Server, request: &Request) -> Result<hyper::Response
             Err(Cut)
         }
         Some(Fault::Refuse(failure)) => Ok(refuse(&failure)),
-        Some(Fault::ExpireWatch) => Ok(respond(Outcome::Stream(expired()))),
     }
 }
 
@@ -223,11 +221,4 @@ fn respond_at_once(answer: Answer) -> hyper::Response<Content> {
         }
     }
     response
-}
-
-fn expired() -> Stream {
-    let (sender, lines) = unbounded_channel();
-    // The receiver is at hand: nothing can fail yet.
-    let _ = sender.send(watch::error_line(&Failure::expired("too old resource version")));
-    Stream { lines, timeout: None }
 }

@@ -131,7 +131,7 @@ fn line(kind: &str, object: &[u8]) -> Bytes {
 }
 
 /// A refusal as an event, the way a watch learns that its version is too old.
-pub fn error_line(failure: &Failure) -> Bytes {
+fn error_line(failure: &Failure) -> Bytes {
     line("ERROR", &Answer::from(failure).body)
 }
 

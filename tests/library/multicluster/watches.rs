@@ -12,9 +12,7 @@ use sync_engine::multicluster::registry::{ClustersOf, WatchScope};
 use sync_engine::multicluster::store::ChangeCause;
 use sync_engine::multicluster::watch::{Selectors, Watch, WatchState, Watches};
 use sync_engine::multicluster::{ApiPath, Body};
-use sync_engine::sandbox::{
-    ApiRef, Backup, Failure, Fault, Options, Sandbox, Verb, anything, definition, resource_schema,
-};
+use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox, Verb, anything, definition, resource_schema};
 
 use crate::multicluster::scene::{Folder, cluster, connection, key, plain_scope, resource, until, until_state};
 
@@ -220,19 +218,6 @@ async fn of_large_objects_the_metadata_is_listed_and_each_is_measured_once_it_is
 }
 
 #[tokio::test]
-async fn an_expired_version_is_met_by_a_new_list() {
-    let scene = Scene::new().await;
-    scene.sandbox.faults().next(1, |call| call.verb == Verb::Watch, Fault::ExpireWatch);
-    scene.sandbox.faults().next(1, |call| call.verb == Verb::Watch, Fault::Refuse(Failure::expired("too old")));
-    let watch = scene.config_maps();
-    scene.create("a");
-    until(watch.store(), "a", |store| store.len() == 1).await;
-    scene.create("b");
-    until(watch.store(), "b", |store| store.len() == 2).await;
-    assert!(scene.lists() >= 2);
-}
-
-#[tokio::test]
 async fn a_server_that_is_killed_is_waited_for_and_what_was_missed_is_found() {
     let mut scene = Scene::new().await;
     ["kept", "gone"].iter().for_each(|name| scene.create(name));
@@ -264,8 +249,9 @@ async fn a_server_that_is_killed_is_waited_for_and_what_was_missed_is_found() {
     assert!(scene.health.is_ready());
 }
 
-/// A scene with objects of before and after a backup, and the watches of two resources.
-async fn restored(scene: &Scene) -> (Arc<Watch>, Arc<Watch>, Backup) {
+#[tokio::test]
+async fn an_event_of_another_history_has_every_watch_of_the_server_listed() {
+    let scene = Scene::new().await;
     ["kept", "edited"].iter().for_each(|name| scene.create(name));
     let backup = scene.sandbox.backup();
     let secrets = scene.synced_of("secrets.v1", Selectors::default()).await;
@@ -273,36 +259,6 @@ async fn restored(scene: &Scene) -> (Arc<Watch>, Arc<Watch>, Backup) {
     scene.edit("edited", "lost");
     scene.create("lost");
     until(watch.store(), "what is about to be lost", |store| store.len() == 3).await;
-    (watch, secrets, backup)
-}
-
-#[tokio::test]
-async fn a_server_that_comes_back_with_an_earlier_state_is_listed() {
-    let mut scene = Scene::new().await;
-    let (watch, _secrets, backup) = restored(&scene).await;
-    scene.sandbox.disconnect().await;
-    scene.sandbox.restore(&backup);
-    scene.sandbox.reconnect().await.expect("back");
-    until(watch.store(), "the earlier state", |_| value(&watch, "edited").as_deref() == Some("1")).await;
-    assert!(watch.store().get(&key("here", "default", "lost")).is_none());
-    scene.create("new");
-    until(watch.store(), "new", |store| store.get(&key("here", "default", "new")).is_some()).await;
-}
-
-#[tokio::test]
-async fn a_watch_whose_connection_breaks_asks_for_the_version_before_it_resumes() {
-    let scene = Scene::new().await;
-    scene.sandbox.faults().next(1, |call| call.verb == Verb::Watch, Fault::DropAfter);
-    let watch = scene.synced().await;
-    scene.create("a");
-    until(watch.store(), "a", |store| store.len() == 1).await;
-    assert_eq!(scene.lists(), 2, "the first list, and one to compare");
-}
-
-#[tokio::test]
-async fn an_event_of_another_history_has_every_watch_of_the_server_listed() {
-    let scene = Scene::new().await;
-    let (watch, secrets, backup) = restored(&scene).await;
     let before = scene.sandbox.counters().of(Verb::List, "secrets");
     scene.sandbox.restore(&backup);
     // The first write after the restore has a version that was given before.
