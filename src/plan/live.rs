@@ -86,7 +86,14 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
     if observed.subject.hold.is_some() {
         return bootstrapped(&live, source, all.reasons);
     }
-    say(mapping, observed, source, Some(rendering), all.reasons)
+    let said = say(mapping, observed, source, Some(rendering), all.reasons);
+    let reads = mapping.status.depends_on_related.iter().copied();
+    if matches!(said, Plan::Last(..))
+        && let Some(selection) = live.first_unconfirmed(reads)
+    {
+        return Plan::Act(vec![Action::ReadAnew(selection)]);
+    }
+    said
 }
 
 /// A workspace that is held up is let go once everything in it is ready.
@@ -160,6 +167,7 @@ impl<'a> Live<'a> {
         self.first_unconfirmed(reads)
     }
 
+    /// The first selection among these that was not read past the caches. A status that reads one waits for that, too.
     fn first_unconfirmed(&self, mut positions: impl Iterator<Item = usize>) -> Option<Original> {
         let source = self.observed.present()?;
         let (place, scope) = (&self.rendering.place, &self.rendering.scope);

@@ -331,6 +331,8 @@ pub struct StatusRules {
     pub observed_generation: bool,
     /// The same of conditions and messages.
     pub redact: bool,
+    /// Positions in [`Mapping::related`] of what they read.
+    pub depends_on_related: Vec<usize>,
 }
 
 /// One leaf of the consumer's status.

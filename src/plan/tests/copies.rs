@@ -317,6 +317,40 @@ fn a_status_that_reads_related_objects_stays_while_they_are_out_of_sight() {
     assert_eq!((world.take_log(), world.source), (Vec::new(), before));
 }
 
+/// A watch that loses sight of objects shows them as deleted.
+#[test]
+fn a_status_that_reads_a_selection_is_written_once_a_read_past_the_caches_says_so() {
+    let tells = mapping(
+        "  related:
+    - {id: fronts, direction: ToTarget, resource: services.v1, from: {selector: {matchLabels: {team: a}}}}
+  vars:
+    fronts: ${{ related.fronts | length }}
+  objects:
+    - {id: db, template: {apiVersion: example.dev/v1, kind: Database, spec: {size: 1}}}
+  status:
+    fields:
+      fronts: {value: \"${{ vars.fronts }}\"}
+",
+    );
+    let metadata = json!({"namespace": "default", "name": "front", "labels": {"team": "a"}});
+    let front = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata});
+    let mut world = fresh().with(|world| world.originals.push((Side::Source, front))).in_sync(&tells);
+    assert_eq!(world.status()["fronts"], json!(1));
+    let (observed, before) = (world.observe(&tells), world.source.clone());
+    world.settle_from(&tells, observed, usize::MAX, |action| {
+        let refused = || Reason { cause: Cause::Refused, detail: "the claim is not accepted".into() };
+        match action {
+            Action::Read(_) => Some(Outcome::Seen(Ok(Vec::new()))),
+            Action::ReadAnew(_) => Some(Outcome::Failed(refused())),
+            _ => None,
+        }
+    });
+    assert_eq!(world.source, before, "{:?}", world.log);
+    world.originals.clear();
+    world.sync(&tells);
+    assert_eq!(world.status()["fronts"], json!(0));
+}
+
 /// Nothing but the consumer's own word brings it into sight.
 #[test]
 fn a_claim_that_a_status_alone_needs_is_said() {

@@ -147,7 +147,7 @@ fn verdict_of(id: &str) -> String {
     format!("objects.{id}.{VERDICT}")
 }
 
-fn positions(all: &[String], wanted: &BTreeSet<String>) -> Vec<usize> {
+pub(super) fn positions(all: &[String], wanted: &BTreeSet<String>) -> Vec<usize> {
     wanted.iter().filter_map(|id| all.iter().position(|known| known == id)).collect()
 }
 

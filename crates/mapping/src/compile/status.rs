@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::dependencies::{positions, read};
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
 use crate::document::{
@@ -35,7 +36,10 @@ impl Compiler {
         let conditions = self.conditions(spec, from.as_deref(), &engine_conditions);
         let fields = fields.into_iter().collect::<Option<_>>();
         let (conditions, mirrors) = conditions?;
-        Some(StatusRules { fields: fields?, conditions, mirrors, engine_conditions, observed_generation, redact })
+        let mut rules = StatusRules { fields: fields?, conditions, mirrors, engine_conditions, ..Default::default() };
+        (rules.observed_generation, rules.redact) = (observed_generation, redact);
+        rules.depends_on_related = positions(&self.related, &self.all_references(&read(rules.leaves())).related);
+        Some(rules)
     }
 
     fn check_object(&mut self, id: &Spanned<String>) {
