@@ -57,6 +57,8 @@ pub struct Controller {
     pipelines: Mutex<BTreeMap<String, Weak<Pipeline>>>,
     /// The clusters of a provider that may be targets now.
     selected: ArcSwap<BTreeSet<String>>,
+    /// The targets that the mapping runs on, where it may have several.
+    targets: ArcSwap<BTreeSet<String>>,
     sources: Mutex<Sources>,
     /// Its numbers stand for keys that tenants choose: SipHash, unlike the maps' own.
     hasher: RandomState,
@@ -99,6 +101,7 @@ impl Controller {
             mapping: ArcSwap::new(mapping),
             pipelines: Mutex::default(),
             selected: ArcSwap::default(),
+            targets: ArcSwap::default(),
             sources: Mutex::default(),
             hasher: RandomState::new(),
             schema_due: Epoch::default(),
@@ -140,6 +143,21 @@ impl Controller {
     /// These may be from now on. `true`: others were before.
     pub fn select(&self, selected: BTreeSet<String>) -> bool {
         *self.selected.swap(Arc::new(selected.clone())) != selected
+    }
+
+    pub fn targets(&self) -> Arc<BTreeSet<String>> {
+        self.targets.load_full()
+    }
+
+    /// The mapping runs on these targets from now on. `true`: they were others before. One that it does not run on for now is not
+    /// left: it may hold objects.
+    pub fn targets_are(&self, names: BTreeSet<String>) -> bool {
+        let names = Arc::new(names);
+        let is_news = *self.targets.swap(names.clone()) != *names;
+        if is_news {
+            self.pipelines().iter().for_each(|one| one.has_targets(&names));
+        }
+        is_news
     }
 
     /// Another document runs. Sources that it does not read are forgotten.

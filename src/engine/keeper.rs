@@ -484,7 +484,7 @@ pub(super) fn wanted(
     wanted.clusters.retain(|place| !pipeline.has_left(place));
     wanted.clusters.extend(pipeline.controller.source_clusters());
     wanted.targets.retain(|name| !pipeline.was_target(name));
-    wanted.targets.extend(pipeline.all_targets());
+    wanted.targets.extend(pipeline.controller.targets().iter().cloned());
     if pipeline.is_carried_out() {
         wanted.status.clear();
     }

@@ -127,8 +127,6 @@ struct State {
     /// The release that this process recorded last, or found in the state store before it knew how far one is. Any other is of a
     /// process that works beside this one.
     known_release: Option<String>,
-    /// The mapping's targets, where it may have several.
-    targets: BTreeSet<String>,
     /// Former targets, as long as the state store names them.
     targets_left: BTreeSet<String>,
     /// Whether the target could not be reached when that was last looked at.

@@ -1,7 +1,5 @@
 //! What the engine tells operators of itself in `/readyz` and in the log.
 
-use std::sync::Arc;
-
 use serde_json::json;
 use tracing::warn;
 
@@ -9,7 +7,7 @@ use super::election::leaders_lease;
 use super::events::Event;
 use super::inventory;
 use super::pipeline::Pipeline;
-use super::target::Target;
+use super::target::aliases;
 use super::{Engine, Settings};
 use crate::catalog::{Change, ChangeKind};
 use crate::health::Condition;
@@ -86,12 +84,8 @@ impl Engine {
     /// Two connections to one cluster share the locks of its namespaces, but neither watches nor limits: an operator should
     /// know.
     pub(super) fn report_aliases(&self) {
-        let targets: Vec<&Arc<Target>> = self.targets.values().collect();
-        let aliases = |(index, one): (usize, &&Arc<Target>)| -> Vec<String> {
-            let others = targets[index + 1..].iter().filter(|other| one.is_alias_of(other));
-            others.map(|other| format!("`{}` and `{}`", one.name, other.name)).collect()
-        };
-        let pairs: Vec<String> = targets.iter().enumerate().flat_map(aliases).collect();
+        let pairs = aliases(self.targets.values()).into_iter();
+        let pairs: Vec<String> = pairs.map(|(one, other)| format!("`{}` and `{}`", one.name, other.name)).collect();
         let health = &self.shared.instruments.health;
         if pairs.is_empty() {
             return health.remove(ALIASES);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tracing::{error, info};
 
+use super::target::aliases;
 use super::{Engine, Serving, Target};
 use crate::health::Condition;
 use crate::mapping::{Mapping, SourceClusters};
@@ -123,13 +124,10 @@ impl Engine {
             return;
         }
         let Some(Serving { controller, .. }) = self.controllers.get(&mapping.name) else { return };
-        let mut is_news = controller.select(self.selected(mapping));
+        let are_others_selected = controller.select(self.selected(mapping));
         let all = controller.pipelines();
         let names = all.iter().map(|one| one.generation().target.name.clone()).collect();
-        for one in &all {
-            is_news |= one.targets_are(&names);
-        }
-        if is_news {
+        if controller.targets_are(names) || are_others_selected {
             controller.enqueue_all();
             all.iter().for_each(|one| one.check_inventory());
         }
@@ -207,7 +205,7 @@ impl Engine {
         for (_, entry) in self.catalog.mappings() {
             let name = &entry.mapping.name;
             let all: Vec<_> = self.pipelines_of(name).map(|pipeline| pipeline.generation().target.clone()).collect();
-            let double = all.iter().find_map(|one| Some((one, all.iter().find(|other| one.is_alias_of(other))?)));
+            let double = aliases(&all).into_iter().next();
             let (what, health) = (format!("mapping {name}: targets"), &self.shared.instruments.health);
             let Some((one, other)) = double else {
                 health.remove(&what);

@@ -163,12 +163,6 @@ impl Target {
         self.is_away.store(is_away, Ordering::Relaxed);
     }
 
-    /// Whether it is another connection to the same cluster.
-    pub fn is_alias_of(&self, other: &Self) -> bool {
-        let identity = |target: &Self| target.state.lock().engaged.as_ref().map(|engaged| engaged.identity.clone());
-        self.name != other.name && identity(self).is_some_and(|of| identity(other) == Some(of))
-    }
-
     /// Where the target's objects are watched; `None` before it was reached.
     pub fn scope(&self) -> Option<WatchScope> {
         self.state.lock().engaged.as_ref().map(|engaged| engaged.cluster.spec.scope.clone())
@@ -335,6 +329,20 @@ impl Target {
         let is_open = |(kind, served): &(&Kind, &Result<_, _>)| served.is_err() || again.contains(*kind);
         state.kinds.iter().filter(is_open).map(|(kind, _)| kind.clone()).collect()
     }
+}
+
+/// Connections to one cluster: the first one with each other. A fleet may have a thousand targets.
+pub fn aliases<'t>(targets: impl IntoIterator<Item = &'t Arc<Target>>) -> Vec<(&'t Target, &'t Target)> {
+    let (mut first, mut pairs) = (BTreeMap::<String, &Target>::new(), Vec::new());
+    for target in targets {
+        let identity = target.state.lock().engaged.as_ref().map(|engaged| engaged.identity.clone());
+        let Some(identity) = identity else { continue };
+        let known = *first.entry(identity).or_insert(target);
+        if known.name != target.name {
+            pairs.push((known, &**target));
+        }
+    }
+    pairs
 }
 
 /// The identity of the cluster behind an endpoint as annotations show it.

@@ -93,21 +93,14 @@ impl Pipeline {
         next.into_iter().for_each(|key| self.controller.queue.add(key, Priority::Live));
     }
 
-    /// The mapping runs on these targets from now on. `true`: they were others before. One that it does not run on for now is not
-    /// left: it may hold objects.
-    pub fn targets_are(&self, names: &BTreeSet<String>) -> bool {
-        let mut state = self.state.lock();
-        state.targets_left.retain(|name| !names.contains(name));
-        std::mem::replace(&mut state.targets, names.clone()) != *names
+    /// These are targets of the mapping, or are again: the state store names them.
+    pub fn has_targets(&self, names: &BTreeSet<String>) {
+        self.state.lock().targets_left.retain(|name| !names.contains(name));
     }
 
     /// Nothing of the mapping is left on a former target: the state store needs not name it any more.
     pub fn leaves_target(&self, name: &str) {
         self.state.lock().targets_left.insert(name.to_owned());
-    }
-
-    pub fn all_targets(&self) -> BTreeSet<String> {
-        self.state.lock().targets.clone()
     }
 
     /// Whether the mapping had this target once, and has it no longer.

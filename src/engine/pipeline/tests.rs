@@ -14,6 +14,7 @@ use crate::engine::interests::{Related, Topic};
 use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::{check_sources, is_final, read_retained, remove, wanted};
 use crate::engine::serving::compiled;
+use crate::engine::target::aliases;
 use crate::mapping::{OnExit, Resource, Side, Traits};
 use crate::multicluster::Object;
 use crate::multicluster::connection::{Connection, ConnectionError, ConnectionSource, ConnectionSpec, Process};
@@ -386,13 +387,28 @@ async fn a_target_that_the_mapping_does_not_run_on_for_now_stays_in_the_state_st
         let source = SourceId { resource: "widgets.example.dev".into(), identity: "hash".into() };
         wanted(&pipeline, &generation, Some(&found), source, &BTreeMap::new()).targets
     };
-    pipeline.targets_are(&names(&["held-up", "target"]));
-    assert!(pipeline.targets_are(&names(&["target"])), "it is news");
+    let targets_are = |all: &[&str]| pipeline.controller.targets_are(names(all));
+    assert!(targets_are(&["held-up", "target"]) && !targets_are(&["held-up", "target"]));
+    assert!(targets_are(&["target"]), "it is news");
     assert_eq!(named(), names(&["held-up", "target"]));
     pipeline.leaves_target("held-up");
     assert_eq!(named(), names(&["target"]));
-    pipeline.targets_are(&names(&["held-up", "target"]));
+    assert!(targets_are(&["held-up", "target"]));
     assert_eq!(named(), names(&["held-up", "target"]), "it is a target again");
+}
+
+#[tokio::test]
+async fn connections_to_one_cluster_are_told_with_the_first_of_them() {
+    let target = |name: &str, identity: &str| {
+        let mut cluster = cluster(name);
+        cluster.spec.identity = identity.into();
+        let target = Arc::new(Target::new(name, connection(), Arc::default()).expect("a target"));
+        target.engage(&Arc::new(cluster));
+        target
+    };
+    let all = [target("a", "one"), target("b", "other"), target("c", "one"), target("d", "one")];
+    let told: Vec<_> = aliases(&all).iter().map(|(one, other)| format!("{} {}", one.name, other.name)).collect();
+    assert_eq!(told, ["a c", "a d"]);
 }
 
 /// Each start would know it by that, and wait for a target that it had before.
