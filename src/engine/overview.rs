@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::controller::Controller;
-use super::pipeline::Pipeline;
+use super::pipeline::{Pipeline, Unsettled};
 use super::target::Target;
 use super::{Engine, Serving};
 use crate::catalog::{Entry, Standing};
@@ -78,12 +78,12 @@ fn count(counts: &mut Counts, overview: &MappingOverview, controller: &Controlle
     for (table, entries) in TABLES.into_iter().zip(controller.tables()) {
         counts.add(Counted::Tables, &[mapping, ("table", table)], entries as f64);
     }
-    let reasons = reasons(&controller.pipelines());
     for cause in Cause::ALL {
         // One that is missing is 0.
-        let (labels, of) = ([mapping, ("reason", cause.as_str())], reasons.get(&cause).copied().unwrap_or_default());
-        counts.add(Counted::NotSynced, &labels, of.sources as f64);
-        counts.add(Counted::NotSyncedOldest, &labels, of.oldest.as_secs_f64());
+        let of = overview.not_synced.iter().find(|of| of.reason == cause.as_str());
+        let labels = [mapping, ("reason", cause.as_str())];
+        counts.add(Counted::NotSynced, &labels, of.map_or(0.0, |of| of.sources as f64));
+        counts.add(Counted::NotSyncedOldest, &labels, of.map_or(0.0, |of| of.seconds as f64));
     }
 }
 
@@ -102,11 +102,12 @@ struct NotSynced {
 /// How many sources are not in sync, by the worst reason of each: one that several targets tell of counts once.
 fn reasons(running: &[Arc<Pipeline>]) -> BTreeMap<Cause, NotSynced> {
     let mut worst: BTreeMap<Key, (Cause, Duration)> = BTreeMap::new();
-    for (key, unsettled) in running.iter().flat_map(|pipeline| pipeline.unsettled()) {
+    let mut look = |key: &Key, unsettled: &Unsettled| {
         let (cause, age) = (unsettled.cause.unwrap_or(Cause::RequestFailed), unsettled.since.elapsed());
-        let known = worst.entry(key).or_insert((cause, age));
+        let known = worst.entry(key.clone()).or_insert((cause, age));
         *known = (cause.min(known.0), age.max(known.1));
-    }
+    };
+    running.iter().for_each(|pipeline| pipeline.each_unsettled(&mut look));
     let mut reasons: BTreeMap<Cause, NotSynced> = BTreeMap::new();
     for (cause, age) in worst.into_values() {
         let known = reasons.entry(cause).or_default();
@@ -129,7 +130,7 @@ pub fn sources(engine: &Engine) -> (usize, BTreeMap<&'static str, usize>) {
 }
 
 fn source_count(controller: &Controller) -> usize {
-    controller.source_feeds().iter().map(|feed| feed.keys().len()).sum()
+    controller.source_feeds().iter().map(|feed| feed.count()).sum()
 }
 
 /// How much of a mapping waits for approval.

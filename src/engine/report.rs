@@ -111,10 +111,6 @@ pub(super) fn sources_component(pipeline: &Pipeline) -> String {
 /// It degrades and is no more: neither a roll-out nor the drain of a node waits for a tenant, or for one mapping's edit.
 /// `held`: how many losses wait for approval.
 pub(super) fn blocked(pipeline: &Pipeline, held: Option<usize>) -> Option<Condition> {
-    let unsettled = pipeline.unsettled();
-    let is_operators =
-        |cause: &Cause| matches!(cause, Cause::TargetChanged | Cause::Refused | Cause::RequestFailed | Cause::Stuck);
-    let blocked = unsettled.iter().filter(|(_, how)| how.cause.as_ref().is_some_and(is_operators));
     if let Some(held) = held {
         return Some(Condition::degraded(format!(
             "{} would be lost by the changed or removed document without being counted before it was released, more than is left \
@@ -123,8 +119,15 @@ pub(super) fn blocked(pipeline: &Pipeline, held: Option<usize>) -> Option<Condit
             mapping = pipeline.writer.mapping(),
         )));
     }
-    let (key, first) = blocked.clone().next()?;
-    let (blocked, why) = (blocked.count(), &first.why);
-    let (sources, are) = (count(blocked, "source"), are(blocked));
-    Some(Condition::degraded(format!("{sources} {are} blocked; the first is {key}: {why}")))
+    let is_operators =
+        |cause: Cause| matches!(cause, Cause::TargetChanged | Cause::Refused | Cause::RequestFailed | Cause::Stuck);
+    let (mut blocked, mut first) = (0, None);
+    pipeline.each_unsettled(|key, how| {
+        if how.cause.is_some_and(is_operators) {
+            blocked += 1;
+            first.get_or_insert_with(|| format!("{key}: {}", how.why));
+        }
+    });
+    let (sources, are, first) = (count(blocked, "source"), are(blocked), first?);
+    Some(Condition::degraded(format!("{sources} {are} blocked; the first is {first}")))
 }

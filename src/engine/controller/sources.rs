@@ -79,6 +79,12 @@ impl Feed {
         }
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        let store = self.watch.store();
+        self.only.as_ref().map_or_else(|| store.len(), |cluster| store.of_cluster(cluster).len())
+    }
+
     /// All objects that its watch shows.
     pub fn objects(&self) -> impl Iterator<Item = (Key, Arc<Object>)> {
         let store = self.watch.store();

@@ -84,6 +84,11 @@ impl Pipeline {
         self.state.lock().unsettled.clone()
     }
 
+    /// Has each of them looked at: each tick does so, and there may be a hundred thousand.
+    pub fn each_unsettled(&self, mut look: impl FnMut(&Key, &Unsettled)) {
+        self.state.lock().unsettled.iter().for_each(|(key, how)| look(key, how));
+    }
+
     /// A request of the last plan failed in a way that time may mend: no event tells when.
     pub fn request_failed(&self, key: &Key) {
         self.state.lock().retried.insert(key.clone());
