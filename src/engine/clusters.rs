@@ -122,7 +122,9 @@ impl Engine {
 
     /// Reads, in the background, which mappings the state stores on a target name.
     pub(super) fn read_retained(&mut self, target: &Arc<Target>) {
-        self.tasks.spawn(keeper::read_retained(target.clone(), self.shared.clone(), self.events.clone()));
+        let (target, shared, events) = (target.clone(), self.shared.clone(), self.events.clone());
+        let read = move || keeper::read_retained(target.clone(), shared.clone(), events.clone());
+        self.tasks.spawn(for_good("state stores on target", read));
     }
 
     pub(super) fn target_changed(&self, name: &str) {

@@ -50,7 +50,7 @@ impl Epoch {
 }
 
 /// Who waits for the end of an epoch.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Follower {
     epoch: Epoch,
     known: u64,

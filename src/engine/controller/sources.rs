@@ -13,13 +13,14 @@ use tracing::{info, warn};
 
 use super::{Changed, Controller};
 use crate::engine::consumer_schema::{PublishedSchema, Schedule};
+use crate::engine::for_good;
 use crate::engine::interests::{Collection, Interest, LINGER, Related, Topic};
 use crate::engine::pipeline::{Pipeline, of_mapping};
 use crate::engine::target::is_resource_removed;
 use crate::health::{Condition, Health};
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::identity::IdentityState;
-use crate::multicluster::permit::Epoch;
+use crate::multicluster::permit::{Epoch, Follower};
 use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::{Cluster, ClusterSpec, ClustersOf, WatchScope};
 use crate::multicluster::store::{Change, ChangeCause};
@@ -170,12 +171,16 @@ impl Controller {
         let mut feed =
             self.follow(seen_at, resource, &selectors, of, |controller, change| controller.source_changed(change));
         (feed.scope, feed.only) = (scope.clone(), spec.holding.as_ref().map(|_| spec.name.clone()));
+        let (of, at) = (Arc::downgrade(self), scope.clone());
         if scope.clusters != ClustersOf::Annotated {
-            feed.tasks.spawn(follow_identity(Arc::downgrade(self), scope.clone()));
+            let (of, at, outcomes) = (of.clone(), at.clone(), at.endpoint.connection().identity().outcomes());
+            let follow = move || follow_identity(of.clone(), at.clone(), outcomes.clone());
+            feed.tasks.spawn(for_good("the identity of a cluster", follow));
         }
         if spec.holding.is_none() {
-            let served = feed.watch.served().clone();
-            feed.tasks.spawn(follow_schema(Arc::downgrade(self), scope.clone(), served, resource.clone()));
+            let (served, resource) = (feed.watch.served().clone(), resource.clone());
+            let follow = move || follow_schema(of.clone(), at.clone(), served.clone(), resource.clone());
+            feed.tasks.spawn(for_good("the schema of sources", follow));
         }
         let feed = Arc::new(feed);
         let former = self.sources.lock().feeds.insert(place, feed.clone());
@@ -205,7 +210,15 @@ impl Controller {
         // No virtual workspace of kcp tells whether a definition exists.
         let has_definitions = matches!(scope.clusters, ClustersOf::One(_)) && !matches!(of, Collection::Related(_));
         let defined = has_definitions.then(|| resource.clone());
-        tasks.spawn(self.follow_states(&watch, of, defined, is_removed.clone()));
+        let states = States {
+            controller: Arc::downgrade(self),
+            watch: Arc::downgrade(&watch),
+            changes: watch.changes(),
+            collection: of,
+            defined,
+            is_removed: is_removed.clone(),
+        };
+        tasks.spawn(for_good("the state of a watch", move || states.clone().follow()));
         Feed { scope: scope.clone(), only: None, watch, subscription, is_removed, tasks }
     }
 
@@ -327,46 +340,6 @@ impl Controller {
         self.shared.schemas.get(&feed.scope.endpoint.place(), &self.mapping().source.resource)
     }
 
-    /// Wakes what waits for a collection whenever its watch comes or goes, or its resource is `defined` no more.
-    fn follow_states(
-        self: &Arc<Self>,
-        watch: &Arc<Watch>,
-        collection: Collection,
-        defined: Option<Resource>,
-        is_removed: Arc<AtomicBool>,
-    ) -> impl Future<Output = ()> + use<> {
-        let (mut states, endpoint) = (watch.changes(), watch.endpoint().clone());
-        let (controller, watch) = (Arc::downgrade(self), Arc::downgrade(watch));
-        let told = matches!(collection, Collection::Sources(_)).then(|| Told {
-            health: self.shared.instruments.health.clone(),
-            component: format!("mapping {}: sources at {}", self.writer.mapping(), endpoint.place()),
-        });
-        let mut was_unserved = false;
-        async move {
-            loop {
-                let Some(state) = watch.upgrade().map(|watch| watch.state()) else { return };
-                was_unserved |= state == WatchState::NotServed;
-                if state == WatchState::Synced && std::mem::take(&mut was_unserved) {
-                    controller.upgrade().iter().for_each(|controller| controller.served_again(&collection));
-                }
-                let is_asked = state == WatchState::NotServed && !is_removed.load(Ordering::Relaxed);
-                tokio::select! {
-                    biased;
-                    // Cancel-safe: what is not seen yet ends the next wait.
-                    () = states.advanced() => is_removed.store(false, Ordering::Relaxed),
-                    // Cancel-safe: it is asked again.
-                    () = removal(&endpoint, defined.as_ref(), told.as_ref()), if is_asked => {
-                        is_removed.store(true, Ordering::Relaxed);
-                    }
-                }
-                told.iter().for_each(Told::is_over);
-                let Some(controller) = controller.upgrade() else { return };
-                controller.touch(Topic::Synced(collection.clone()));
-                controller.sources_told();
-            }
-        }
-    }
-
     /// The feed that serves a cluster's sources. Of a cluster that was rebuilt, it may still be the former cluster's: then
     /// there is none, until the engine has heard of the new one.
     pub fn feed_of(&self, cluster: &Cluster) -> Option<Arc<Feed>> {
@@ -426,6 +399,51 @@ impl Controller {
     }
 }
 
+/// What follows whether a collection is in sight.
+#[derive(Clone)]
+struct States {
+    controller: Weak<Controller>,
+    watch: Weak<Watch>,
+    changes: Follower,
+    collection: Collection,
+    defined: Option<Resource>,
+    is_removed: Arc<AtomicBool>,
+}
+
+impl States {
+    /// Wakes what waits for the collection whenever its watch comes or goes, or its resource is `defined` no more.
+    async fn follow(mut self) {
+        let Some(endpoint) = self.watch.upgrade().map(|watch| watch.endpoint().clone()) else { return };
+        let told = self.controller.upgrade().filter(|_| matches!(self.collection, Collection::Sources(_)));
+        let told = told.map(|controller| Told {
+            health: controller.shared.instruments.health.clone(),
+            component: format!("mapping {}: sources at {}", controller.writer.mapping(), endpoint.place()),
+        });
+        let mut was_unserved = false;
+        loop {
+            let Some(state) = self.watch.upgrade().map(|watch| watch.state()) else { return };
+            was_unserved |= state == WatchState::NotServed;
+            if state == WatchState::Synced && std::mem::take(&mut was_unserved) {
+                self.controller.upgrade().iter().for_each(|controller| controller.served_again(&self.collection));
+            }
+            let is_asked = state == WatchState::NotServed && !self.is_removed.load(Ordering::Relaxed);
+            tokio::select! {
+                biased;
+                // Cancel-safe: what is not seen yet ends the next wait.
+                () = self.changes.advanced() => self.is_removed.store(false, Ordering::Relaxed),
+                // Cancel-safe: it is asked again.
+                () = removal(&endpoint, self.defined.as_ref(), told.as_ref()), if is_asked => {
+                    self.is_removed.store(true, Ordering::Relaxed);
+                }
+            }
+            told.iter().for_each(Told::is_over);
+            let Some(controller) = self.controller.upgrade() else { return };
+            controller.touch(Topic::Synced(self.collection.clone()));
+            controller.sources_told();
+        }
+    }
+}
+
 /// Waits until a resource is gone with all its objects. What is not served in this version may exist in another one: that it holds
 /// up others is `told`, unless it is served before the second look.
 async fn removal(endpoint: &Endpoint, defined: Option<&Resource>, told: Option<&Told>) {
@@ -469,9 +487,8 @@ impl Drop for Told {
 }
 
 /// Wakes what waits until it is confirmed which cluster an address leads to.
-async fn follow_identity(controller: Weak<Controller>, scope: WatchScope) {
+async fn follow_identity(controller: Weak<Controller>, scope: WatchScope, mut outcomes: Follower) {
     let connection = scope.endpoint.connection().clone();
-    let mut outcomes = connection.identity().outcomes();
     loop {
         outcomes.advanced().await;
         let Some(controller) = controller.upgrade() else { return };
