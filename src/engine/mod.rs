@@ -75,7 +75,7 @@ use inventory::{Inventories, Inventory};
 use pipeline::{Generation, Pipeline};
 use report::sources_component;
 use serving::InForce;
-use slots::Slot;
+use slots::{Slot, doubles};
 use target::{NamespaceLocks, Target};
 use turns::Turns;
 
@@ -728,6 +728,9 @@ impl Engine {
         serving.iter().for_each(|serving| serving.controller.queue.close());
         let health = self.shared.instruments.health.clone();
         health.remove(&sources_component(&running.pipeline));
+        if is_last {
+            health.remove(&doubles(&slot.mapping));
+        }
         let state_store = keeper::component(&running.pipeline);
         // Reconciles under way end by themselves; their task is joined with the engine's.
         self.tasks.spawn(async move {

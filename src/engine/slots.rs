@@ -206,7 +206,7 @@ impl Engine {
             let name = &entry.mapping.name;
             let all: Vec<_> = self.pipelines_of(name).map(|pipeline| pipeline.generation().target.clone()).collect();
             let double = aliases(&all).into_iter().next();
-            let (what, health) = (format!("mapping {name}: targets"), &self.shared.instruments.health);
+            let (what, health) = (doubles(name), &self.shared.instruments.health);
             let Some((one, other)) = double else {
                 health.remove(&what);
                 continue;
@@ -221,6 +221,11 @@ impl Engine {
             }
         }
     }
+}
+
+/// The condition of a mapping of which two targets are one cluster.
+pub(super) fn doubles(mapping: &str) -> String {
+    format!("mapping {mapping}: targets")
 }
 
 /// Whether a provider's cluster is one of its own: neither a namespace of one, nor a workspace that a tenant can write to.

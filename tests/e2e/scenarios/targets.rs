@@ -121,12 +121,14 @@ async fn each_item_of_a_list_is_a_target_and_one_that_is_down_delays_no_other(st
 
 async fn two_targets_that_are_one_cluster_are_left_alone(stage: &Stage) {
     let world = stage.unmapped(true).await;
-    world.mappings.write("widgets.yaml", ONE);
+    world.mappings.write("widgets.yaml", &format!("{ONE}  lifecycle: {{onMappingRemoved: Delete}}\n"));
     let same = format!("west={}", world.target_kubeconfig.display());
     let mut engine = world.launch().and_flag("--connection", same).start();
     world.alpha.create("it", json!({"version": "west"})).await;
     engine.becomes_unready("mapping", "are one cluster").await;
     assert!(world.target.copies().await.is_empty(), "nothing is written");
+    world.mappings.remove("widgets.yaml");
+    engine.becomes_ready().await;
 }
 
 const FLEET: &str = r#"<mapping>
