@@ -205,22 +205,28 @@ impl Engine {
         for (_, entry) in self.catalog.mappings() {
             let name = &entry.mapping.name;
             let all: Vec<_> = self.pipelines_of(name).map(|pipeline| pipeline.generation().target.clone()).collect();
-            let double = aliases(&all).into_iter().next();
             let (what, health) = (doubles(name), &self.shared.instruments.health);
-            let Some((one, other)) = double else {
+            let Some(condition) = double(&all) else {
                 health.remove(&what);
                 continue;
             };
-            let why = format!(
-                "the targets `{}` and `{}` are one cluster: nothing is written to it; name one of them in the mapping",
-                one.name, other.name
-            );
-            if health.set(&what, Condition::waiting(why.clone())) {
+            let why = condition.message.clone();
+            if health.set(&what, condition) {
                 error!(mapping = name, why, "two targets are one cluster");
                 self.controllers.get(name).into_iter().for_each(|serving| serving.controller.enqueue_all());
             }
         }
     }
+}
+
+/// Which two targets of a mapping are one cluster. A cluster of a fleet holds up no roll-out.
+pub(super) fn double(targets: &[Arc<Target>]) -> Option<Condition> {
+    let (one, other) = aliases(targets).into_iter().next()?;
+    let why = format!(
+        "the targets `{}` and `{}` are one cluster: nothing is written to it; name one of them in the mapping",
+        one.name, other.name
+    );
+    Some(Condition::of(Err(why), one.trouble().min(other.trouble())))
 }
 
 /// The condition of a mapping of which two targets are one cluster.

@@ -14,7 +14,9 @@ use crate::engine::interests::{Related, Topic};
 use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::{check_sources, is_final, read_retained, remove, wanted};
 use crate::engine::serving::compiled;
+use crate::engine::slots::double;
 use crate::engine::target::aliases;
+use crate::health::Level;
 use crate::mapping::{OnExit, Resource, Side, Traits};
 use crate::multicluster::Object;
 use crate::multicluster::connection::{Connection, ConnectionError, ConnectionSource, ConnectionSpec, Process};
@@ -398,17 +400,23 @@ async fn a_target_that_the_mapping_does_not_run_on_for_now_stays_in_the_state_st
 }
 
 #[tokio::test]
-async fn connections_to_one_cluster_are_told_with_the_first_of_them() {
-    let target = |name: &str, identity: &str| {
+async fn connections_to_one_cluster_are_told_with_the_first_of_them_and_a_fleet_leaves_the_engine_ready() {
+    let target = |name: &str, identity: &str, open: Open| {
         let mut cluster = cluster(name);
         cluster.spec.identity = identity.into();
-        let target = Arc::new(Target::new(name, connection(), Arc::default()).expect("a target"));
+        let target = Arc::new(Target::new(name, connection_by(open), Arc::default()).expect("a target"));
         target.engage(&Arc::new(cluster));
         target
     };
-    let all = [target("a", "one"), target("b", "other"), target("c", "one"), target("d", "one")];
+    let [of_process, of_fleet] = [Connection::of_process as Open, Connection::of_fleet];
+    let (a, b) = (target("a", "one", of_process), target("b", "other", of_process));
+    let (c, d) = (target("c", "one", of_fleet), target("d", "one", of_process));
+    let all = [a.clone(), b.clone(), c, d.clone()];
     let told: Vec<_> = aliases(&all).iter().map(|(one, other)| format!("{} {}", one.name, other.name)).collect();
     assert_eq!(told, ["a c", "a d"]);
+    let level = |targets: &[Arc<Target>]| double(targets).map(|condition| condition.level);
+    assert_eq!(level(&all), Some(Level::Degraded));
+    assert_eq!((level(&[a.clone(), d]), level(&[a, b])), (Some(Level::Waiting), None));
 }
 
 /// Each start would know it by that, and wait for a target that it had before.
