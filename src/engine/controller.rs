@@ -453,14 +453,14 @@ impl Controller {
             && (identity.is_empty() || plan::pins(&self.writer, &source).values().any(|pinned| pinned == identity))
     }
 
-    /// Whether the pins of a source in sight are such. Most are told apart by their text.
-    pub fn any_source(&self, are_such: impl Fn(&BTreeMap<String, String>) -> bool) -> bool {
-        let annotation = self.writer.target_annotation();
-        let is_such = |object: &Object| {
-            object.json().contains(annotation)
-                && object.outline().map_or(true, |source| are_such(&plan::pins(&self.writer, &source)))
+    /// Whether a source in sight is pinned to a target. Each tick asks for one that is left: most are told apart by their text.
+    pub fn any_source_on(&self, target: &str) -> bool {
+        let pin = format!("{target}=");
+        let is_pinned = |object: &Object| {
+            object.json().contains(&pin)
+                && object.outline().map_or(true, |source| plan::pins(&self.writer, &source).contains_key(target))
         };
-        self.source_feeds().iter().any(|feed| feed.objects().any(|(_, object)| is_such(&object)))
+        self.source_feeds().iter().any(|feed| feed.objects().any(|(_, object)| is_pinned(&object)))
     }
 
     /// Whether a source is being served, or is about to be.

@@ -145,7 +145,7 @@ impl Pipeline {
             && !self.learned.lock().may_come_late(Instant::now())
             && !self.controller.serves_somebody()
             && (target.is_away() || (self.follows_every_kind() && !self.has_any_object()))
-            && !self.controller.any_source(|pins| pins.contains_key(&target.name))
+            && !self.controller.any_source_on(&target.name)
     }
 
     /// Whether the target, or its state store, cannot be reached.
