@@ -28,12 +28,28 @@ use crate::release::waves::{Condition, Gate, Progress, Stage, Tally, Underway, V
 #[derive(Debug, Default)]
 pub struct Course {
     gate: Gate,
-    /// The wave that the gate is of, and when it was looked at last.
-    looked: Option<(usize, Instant)>,
+    /// The release and the wave that the gate is of, and when it was looked at last.
+    looked: Option<((String, usize), Instant)>,
     /// The wave whose gate has failed, and waits for a person.
     pub(super) failed_gate: Option<(usize, Tally)>,
     /// What people are told.
     text: String,
+}
+
+impl Course {
+    /// How long the last look at the gate of this release and wave is ago. What was seen of another text, which a part of the sources
+    /// followed until now, tells nothing of this one.
+    fn looks_at(&mut self, of: (String, usize), underway: &Underway, now: Instant) -> Duration {
+        let elapsed = match &self.looked {
+            Some((known, at)) if *known == of => now.duration_since(*at).min(TICK * 2),
+            _ => {
+                self.gate = Gate::of(underway);
+                Duration::ZERO
+            }
+        };
+        self.looked = Some((of, now));
+        elapsed
+    }
 }
 
 impl Engine {
@@ -321,16 +337,9 @@ impl Engine {
             return Next::Unchanged;
         }
         let tally: Tally = self.conditions(name, candidate, &release.waves[..=number]).into_values().collect();
-        let now = Instant::now();
         let Some(one) = self.in_force.get_mut(name) else { return Next::Unchanged };
-        let elapsed = match one.course.looked {
-            Some((of, at)) if of == number => now.duration_since(at).min(TICK * 2),
-            _ => {
-                one.course.gate = Gate::of(&underway);
-                Duration::ZERO
-            }
-        };
-        one.course.looked = Some((number, now));
+        let of = (document_hash(&candidate.text, &in_force.text), number);
+        let elapsed = one.course.looks_at(of, &underway, Instant::now());
         let verdict = one.course.gate.look(wave, release.progress_deadline, &underway, &tally, elapsed);
         let passed = one.course.gate.passed().as_secs();
         one.course.failed_gate = None;
@@ -474,4 +483,24 @@ fn cannot_take_steps(in_force: &Mapping, candidate: &Mapping) -> Option<&'static
         return Some("the edit changes copies that several sources share");
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A text that mends another one is not refused for how long that was out of order, and soaks as long as any.
+    #[test]
+    fn the_gate_of_another_text_or_wave_begins_anew() {
+        let (mut course, start, second) = (Course::default(), Instant::now(), Duration::from_secs(1));
+        let (underway, soaked) = (Underway::default(), Gate::of(&Underway { passed: 50, ..Underway::default() }));
+        for (of, wave) in [("one", 0), ("other", 0), ("other", 1)] {
+            let looks_at = |course: &mut Course, at| course.looks_at((of.to_owned(), wave), &underway, at);
+            assert_eq!(looks_at(&mut course, start), Duration::ZERO);
+            assert_eq!(course.gate, Gate::default(), "{of} {wave}");
+            course.gate = soaked.clone();
+            assert_eq!(looks_at(&mut course, start + second), second);
+            assert_eq!(course.gate, soaked);
+        }
+    }
 }
