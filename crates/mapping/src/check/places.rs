@@ -1,4 +1,4 @@
-//! SE0702 and SE0712: whether two sources can meet at one place, at one time or one after the other. The rule is tried on sources
+//! SE0702 and SE0313: whether two sources can meet at one place, at one time or one after the other. The rule is tried on sources
 //! that tell weak rules apart, so that what is reported is a pair that really meets.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::coverage::reads_of_source;
 use crate::diagnostic::Finding;
-use crate::expression::{Base, Expr, Path, Root, Scope, Segment, Text};
+use crate::expression::{Base, Expr, NAMESPACE_READS, Path, Root, Scope, Segment, Text};
 use crate::yaml::Node;
 use crate::{Direction, ForEach, Mapping, ObjectRule, OriginalOwner, RelatedRule, SourceClusters, placement};
 
@@ -46,7 +46,7 @@ pub(super) struct Candidate<'n> {
 pub(super) fn check(mapping: &Mapping, findings: &mut Vec<Finding>) {
     copies(mapping, findings);
     shared_copies(mapping, findings);
-    shared(mapping, findings);
+    path(mapping, findings);
     let written = |field| mapping.spec.at(&["placement", field]);
     // The default rule is injective.
     let node = written("namespace").or(written("name"));
@@ -129,22 +129,17 @@ fn shared_copies(mapping: &Mapping, findings: &mut Vec<Finding>) {
     }
 }
 
-/// SE0712: what is shared in a namespace names no source, and another workspace may have the path of one that is gone.
-fn shared(mapping: &Mapping, findings: &mut Vec<Finding>) {
-    let read: Vec<&Path> = mapping.placement.namespace.expressions().into_iter().flat_map(Expr::paths).collect();
-    let reads = |field: &str| {
-        let is_it = |segment: &Segment| matches!(segment, Segment::Key(key) if key == field);
-        read.iter().any(|path| path.base == Base::Root(Root::Workspace) && path.segments.first().is_none_or(is_it))
-    };
+/// SE0313: kcp tells a path late, and who administers a workspace can change it. The namespaces that the rule gave before would be
+/// its source's no longer, and what is in them would stay when the source is released.
+fn path(mapping: &Mapping, findings: &mut Vec<Finding>) {
+    let is_cluster = |segment: &Segment| matches!(segment, Segment::Key(key) if key == "cluster");
+    let reads_path =
+        |path: &Path| path.base == Base::Root(Root::Workspace) && !path.segments.first().is_some_and(is_cluster);
     let node = mapping.spec.at(&["placement", "namespace"]);
-    let is_shared = |rule: &ObjectRule| rule.shared && rule.copy.is_none();
-    if let Some(node) = node.filter(|_| mapping.objects.iter().any(is_shared) && reads("path") && !reads("cluster")) {
-        let message = "what sources share here reaches a later workspace of the same path";
-        let finding = Finding::new("SE0712", node.headline(), message).label("`workspace.cluster` is not read");
-        findings.push(finding.help(
-            "read `workspace.cluster`, which no other workspace ever has, as the default does: \
-             `short_hash(workspace.cluster, source.metadata.namespace)`",
-        ));
+    let mut read = mapping.placement.namespace.expressions().into_iter().flat_map(Expr::paths);
+    if let Some(node) = node.filter(|_| read.any(reads_path)) {
+        let finding = Finding::new("SE0313", node.headline(), "a namespace rule reads what can change");
+        findings.push(finding.label("`workspace.path` can change").help(NAMESPACE_READS));
     }
 }
 

@@ -187,7 +187,7 @@ pub enum TargetChange {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlacementSpec {
-    /// The namespace, as text. It reads the workspace and the source's namespace and name alone, which never change. The default differs for each consumer namespace of each workspace.
+    /// The namespace, as text. It reads `workspace.cluster` and the source's namespace and name alone, which never change. The default differs for each consumer namespace of each workspace.
     pub namespace: Option<Raw>,
     /// The name. Default: the source's own.
     pub name: Option<Raw>,

@@ -38,8 +38,8 @@ use crate::yaml::{Node, NodeValue, Scalar};
 
 pub(crate) use budget::Budget;
 pub use functions::quantity::{BINARY_SUFFIXES, DECIMAL_SUFFIXES, number as quantity, quantity_scale};
+pub(crate) use names::{NAMESPACE_READS, is_identifier, is_taken};
 pub use names::{Names, Root, RootSet, VERDICT};
-pub(crate) use names::{is_identifier, is_taken};
 pub use recorder::{Recorder, Way};
 pub use references::References;
 pub(crate) use registry::{Gives, Role};

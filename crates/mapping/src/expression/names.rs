@@ -1,5 +1,9 @@
 //! What an expression may name: the roots of the language, and which of them a place can read.
 
+/// What a namespace rule reads, for people.
+pub(crate) const NAMESPACE_READS: &str =
+    "here can be read: `source.metadata.namespace`, `source.metadata.name` and `workspace.cluster`";
+
 /// What stands in each object for the engine's own verdict: whether it is ready. It hides a field of the object's own.
 pub const VERDICT: &str = "ready";
 
@@ -67,7 +71,7 @@ pub struct RootSet {
     roots: u16,
     /// Of `placement`, the namespace alone: a shared object has no source, hence no name of its own.
     namespace_only: bool,
-    /// Of `source`, its namespace and name alone.
+    /// Of `source`, its namespace and name alone. Of `workspace`, a check refuses the path, for a recorded document may read it.
     identity_only: bool,
 }
 
@@ -136,6 +140,7 @@ impl RootSet {
     pub fn readable(self, root: Root) -> Option<&'static [&'static str]> {
         let part = match root {
             Root::Source if self.identity_only => &["metadata.namespace", "metadata.name"][..],
+            Root::Workspace if self.identity_only => &["cluster"],
             Root::Placement if self.namespace_only => &["namespace"],
             _ => &[],
         };

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use minijinja::machinery::ast;
 
-use super::names::Root;
+use super::names::{NAMESPACE_READS, Root};
 use super::parse::{Compiler, REFUSED};
 use super::registry::Role;
 use super::tree::{Base, Expr, Path, Segment};
@@ -121,8 +121,7 @@ impl Compiler<'_> {
     fn source_path(&mut self, range: Range<usize>, steps: Steps, whole: Range<usize>) -> Option<Expr> {
         if self.names.roots.reads_identity_only() && !is_identity(&steps) {
             let place = steps.last().map_or(range.clone(), |(_, last)| range.start..last.end);
-            let help = "here can be read: `source.metadata.namespace`, `source.metadata.name` and `workspace`";
-            return self.refused("SE0313", place, "a namespace rule reads what can change", help);
+            return self.refused("SE0313", place, "a namespace rule reads what can change", NAMESPACE_READS);
         }
         for field in FEEDBACK {
             let reads = steps.len() >= field.len()
