@@ -149,7 +149,7 @@ impl Leaving<'_> {
             _ if object.is_deleting() => Found::BeingDeleted,
             ObjectState::Ours(_) => Found::Ours(Fit::Uncompared { needed: self.is_needed(object) }),
             _ if self.vanished() => Found::Ours(Fit::Uncompared { needed: self.is_needed(object) }),
-            _ => Found::OursOfEarlier(on_source_recreated(self.mapping, self.observed)),
+            _ => Found::OursOfEarlier(on_source_recreated(self.mapping, self.observed, object)),
         };
         let orphan = stays(self.mapping, object);
         let row = decide(self.stage, self.finalizer || object.is_shared, found, Wish::Wanted);

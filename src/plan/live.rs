@@ -315,7 +315,7 @@ impl<'a> Live<'a> {
             ObjectState::Ours(object) | ObjectState::OursOfEarlier(object) if object.is_deleting() => {
                 Found::BeingDeleted
             }
-            ObjectState::OursOfEarlier(object) => match on_source_recreated(self.mapping, self.observed) {
+            ObjectState::OursOfEarlier(object) => match on_source_recreated(self.mapping, self.observed, object) {
                 SourceRecreated::Adopt if fit(object) == Fit::Fixed => Found::Ours(Fit::Fixed),
                 policy => Found::OursOfEarlier(policy),
             },
@@ -555,7 +555,7 @@ impl<'a> Live<'a> {
 
     /// Another object of an earlier source that is replaced as well, and depends on this one.
     fn replaced_before(&self, rule: &ObjectRule) -> Option<&Reference> {
-        let is_replaced = on_source_recreated(self.mapping, self.observed) == SourceRecreated::Replace;
+        let is_replaced = self.mapping.lifecycle.on_source_recreated == Some(SourceRecreated::Replace);
         let depends = |object: &&TargetObject| {
             let other = self.mapping.rule(object.rule_id()).filter(|other| self.mapping.depends(other, &rule.id));
             other.is_some() && object.source_uid() != self.observed.source_uid()

@@ -48,7 +48,7 @@ pub use source::{guard, pins, release_finalizer};
 
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Mapping, OnExit, SourceRecreated};
-use crate::object::{has_finalizer, is_deleting, metadata, one_line};
+use crate::object::{has_finalizer, is_deleting, marks, metadata, one_line};
 
 use decision::Stage;
 use readiness::Case;
@@ -316,11 +316,16 @@ fn is_held(observed: &Observed, source: &Source) -> bool {
 /// Home workspaces are below it, unless kcp is told otherwise (`--home-workspaces-root`).
 const HOMES: &str = "root:users:";
 
-/// What becomes of objects that were made for an earlier source of the same name. The name of a home workspace, and so of its
-/// logical cluster, derives from its user's name and is used again.
-fn on_source_recreated(mapping: &Mapping, observed: &Observed) -> SourceRecreated {
-    let is_home = || observed.consumer.path.as_ref().is_none_or(|path| path.starts_with(HOMES));
-    let default = || if is_home() { SourceRecreated::Block } else { SourceRecreated::Adopt };
+/// What becomes of an object that was made for an earlier source of the same name. The name of a home workspace, and so of its
+/// logical cluster, derives from its user's name and is used again. The next user can change the path of the workspace, and not what
+/// the object says of the path that it had.
+fn on_source_recreated(mapping: &Mapping, observed: &Observed, object: &TargetObject) -> SourceRecreated {
+    let is_home = |path: &str| path.starts_with(HOMES);
+    let may_be_home = || {
+        observed.consumer.path.as_deref().is_none_or(is_home)
+            || object.annotation(marks::WORKSPACE).is_some_and(is_home)
+    };
+    let default = || if may_be_home() { SourceRecreated::Block } else { SourceRecreated::Adopt };
     mapping.lifecycle.on_source_recreated.unwrap_or_else(default)
 }
 

@@ -162,6 +162,8 @@ fn a_source_that_is_created_anew() {
             "in sync; held, True Adopted; update Database, update status; ServiceAccount Database"),
         ("by default in a home workspace", |world| world.seen.consumer.path = Some("root:users:ab:cd:jane".into()), &plain,
             "Recreated; held, False Recreated; update status; ServiceAccount Database^"),
+        ("by default in a home workspace whose path somebody changed", |world| world.edit("Database", |object| object["metadata"]["annotations"][marks::WORKSPACE] = json!("root:users:ab:cd:jane")), &plain,
+            "Recreated; held, False Recreated; update status; ServiceAccount Database^"),
         ("by default in a workspace whose path only looks so", |world| world.seen.consumer.path = Some("root:users-guide".into()), &plain,
             "in sync; held, True Adopted; update Database, update status; ServiceAccount Database"),
         ("by default in a workspace of an unknown path", |world| world.seen.consumer.path = None, &plain,
