@@ -18,7 +18,7 @@ use super::{
     Action, Cause, Plan, Reason, Reasons, on_source_recreated, owns_finalizer, render, source, status, target_changed,
     targets,
 };
-use crate::mapping::{Kind, Mapping, ObjectRule, OnExit, Propagation, Side, SourceDelete, SourceVanished};
+use crate::mapping::{Kind, Mapping, ObjectRule, OnExit, Propagation, RELATED, Side, SourceDelete, SourceVanished};
 use crate::object::marks::{self, Reference};
 use crate::object::{has_finalizer, metadata};
 
@@ -152,6 +152,7 @@ impl Leaving<'_> {
             _ => Found::OursOfEarlier(on_source_recreated(self.mapping, self.observed, object)),
         };
         let orphan = stays(self.mapping, object);
+        let is_copy_beside = object.reference.kind.side == Side::Source && object.object_id().starts_with(RELATED);
         let row = decide(self.stage, self.finalizer || object.is_shared, found, Wish::Wanted);
         let told = |because| if object.is_shared { Evidence::LastUser } else { because };
         let step = match row.verdict {
@@ -163,6 +164,8 @@ impl Leaving<'_> {
             }
             Verdict::Delete(because) if orphan => unless_failed(self.observed, give_up(object, told(because))),
             Verdict::Delete(because) => unless_failed(self.observed, delete(object, propagation, told(because))),
+            // The rest is up to its consumer, who may put finalizers on it and holds up nobody with them.
+            Verdict::Wait if is_copy_beside && object.is_deleting() => Step::default(),
             // What goes after it is held with it, and counts.
             Verdict::Wait if self.is_held_with_another(object, found) => self.held(object),
             Verdict::GiveUp(because) => unless_failed(self.observed, give_up(object, told(because))),

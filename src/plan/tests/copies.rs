@@ -454,6 +454,15 @@ fn a_connection_comes_back_and_goes_with_the_source() {
         ("its source is deleted", World::delete_source, &related(),
             "in sync; delete Secret default/db-access in the consumer's cluster, delete Database place/db, list all objects, release finalizer; "),
     ], tell);
+    let hold = |world: &mut World| {
+        let copy = world.objects.get_mut(&beside("db-access")).expect("it was made");
+        copy["metadata"]["finalizers"] = json!(["tenant.dev/hold"]);
+        world.delete_source();
+    };
+    steps(made, &[
+        ("its source is deleted, and its consumer holds the copy", hold, &related(),
+            "in sync; delete Secret default/db-access in the consumer's cluster, delete Database place/db, list all objects, release finalizer; db-access {'server':'aA==','uri':'REI6Ly9B'}"),
+    ], tell);
 }
 
 #[test]
