@@ -11,7 +11,9 @@ use crate::coverage::reads_of_source;
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Expr, NAMESPACE_READS, Path, Root, Scope, Segment, Text};
 use crate::yaml::Node;
-use crate::{Direction, ForEach, Mapping, ObjectRule, OriginalOwner, RelatedRule, SourceClusters, placement};
+use crate::{
+    Adopt, Direction, ForEach, Mapping, ObjectRule, OriginalOwner, RelatedRule, Side, SourceClusters, placement,
+};
 
 const CLUSTERS: [&str; 2] = ["2xcau5l8pb5n4bev", "1kd7fq0ntn2qv9ew"];
 
@@ -45,7 +47,7 @@ pub(super) struct Candidate<'n> {
 
 pub(super) fn check(mapping: &Mapping, findings: &mut Vec<Finding>) {
     copies(mapping, findings);
-    shared_copies(mapping, findings);
+    copies_of_tenants(mapping, findings);
     path(mapping, findings);
     let written = |field| mapping.spec.at(&["placement", field]);
     // The default rule is injective.
@@ -107,11 +109,13 @@ fn copies(mapping: &Mapping, findings: &mut Vec<Finding>) {
     }
 }
 
-/// SE0702: all sources of a namespace have one shared copy, so that its original must be one as well.
-fn shared_copies(mapping: &Mapping, findings: &mut Vec<Finding>) {
+/// SE0702: all sources of a namespace have one shared copy, so that its original must be one as well. Nor does a consumer choose which
+/// object of a namespace of several tenants the copy takes over.
+fn copies_of_tenants(mapping: &Mapping, findings: &mut Vec<Finding>) {
     let Some(first) = served_candidate(mapping) else { return };
-    let shared = mapping.objects.iter().filter(|rule| rule.shared).filter_map(|rule| rule.copy);
-    for (node, rule) in shared.filter_map(|copy| mapping.written_related().nth(copy.related)) {
+    let takes_over = |rule: &ObjectRule| rule.adopt == Adopt::IfUnowned && rule.kind.side == Side::Target;
+    let copies = mapping.objects.iter().filter(|rule| rule.shared || takes_over(rule)).filter_map(|rule| rule.copy);
+    for (node, rule) in copies.filter_map(|copy| mapping.written_related().nth(copy.related)) {
         let of_first = reading(mapping, rule, first);
         let takes_it = |other: &Candidate<'_>| {
             let of_other = reading(mapping, rule, *other);
@@ -124,7 +128,8 @@ fn shared_copies(mapping: &Mapping, findings: &mut Vec<Finding>) {
         };
         if let Some(other) = candidates(mapping).filter(|one| one.name == first.name).find(takes_it) {
             let namespace = placement::namespace(&mapping.placement.namespace, &of_first).unwrap_or_default();
-            findings.push(finding(node.get("shared").unwrap_or(node), &(first, other, namespace)));
+            let written = node.get("adopt").or(node.get("shared")).unwrap_or(node);
+            findings.push(finding(written, &(first, other, namespace)));
         }
     }
 }
