@@ -1,11 +1,12 @@
 //! From a source to the objects it wants: placement, variables, templates, marks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::Reason;
+use super::live::what;
 use super::observed::{Observed, Subject, TargetObject, all_copies, copy_place};
 use super::readable::view;
 use super::readiness::state;
@@ -129,27 +130,39 @@ pub fn with_objects(mapping: &Mapping, observed: &Observed, begun: Rendering) ->
         }
     };
     let mut objects: Vec<Wanted> = mapping.objects.iter().map(wanted).collect();
-    keep_single_objects(mapping, place, scope, &mut objects);
+    keep_names_apart(mapping, place, scope, &mut objects);
     Rendering { objects, ..begun }
 }
 
 /// An object that the document names is its rule's. A copy, or one of several, has a name that a consumer may choose: it does not
-/// take the place of another rule's.
-fn keep_single_objects(mapping: &Mapping, place: &Place, scope: &Scope, objects: &mut [Wanted]) {
+/// take the place of another rule's, and of two such rules the first one has the name. What is left out has none: `when` may say
+/// which of two rules makes an object.
+fn keep_names_apart(mapping: &Mapping, place: &Place, scope: &Scope, objects: &mut [Wanted]) {
     let is_single = |rule: &ObjectRule| rule.copy.is_none() && !rule.is_several();
     if mapping.objects.iter().all(is_single) {
         return;
     }
-    let single = mapping.objects.iter().filter(|rule| is_single(rule));
-    let single: Vec<_> = single.filter_map(|rule| Some((&rule.id, reference(rule, place, scope).ok()?))).collect();
-    for (_, wanted) in mapping.objects.iter().zip(objects).filter(|(rule, _)| !is_single(rule)) {
-        for one in wanted.iter_mut().flatten() {
-            let find = |to: &Reference| single.iter().find(|(_, at)| to.is_same_object(at));
-            if let Some((id, _)) = one.reference.as_ref().and_then(find) {
-                one.rendered = Err(Unrendered::Failed(format!("it would have the name of object `{id}`")));
+    let is_left_out = |one: &Instance| matches!(one.rendered, Ok(Rendered::Absent));
+    let is_made =
+        |(rule, wanted): &(&ObjectRule, &Wanted)| is_single(rule) && !wanted.iter().flatten().any(is_left_out);
+    let single = mapping.objects.iter().zip(&*objects).filter(is_made);
+    let single = single.filter_map(|(rule, _)| Some((spot(&reference(rule, place, scope).ok()?), rule.id.as_str())));
+    let mut taken: BTreeMap<_, &str> = single.collect();
+    for (rule, wanted) in mapping.objects.iter().zip(objects).filter(|(rule, _)| !is_single(rule)) {
+        for one in wanted.iter_mut().flatten().filter(|one| !is_left_out(one)) {
+            let Some(at) = one.reference.as_ref().map(spot) else { continue };
+            let first = *taken.entry(at).or_insert(&rule.id);
+            if first != rule.id {
+                one.rendered = Err(Unrendered::Failed(format!("it would have the name of {}", what(first))));
             }
         }
     }
+}
+
+/// Where an object is, in whichever version of its kind.
+fn spot(reference: &Reference) -> (Side, [String; 4]) {
+    let Reference { kind, namespace, name } = reference;
+    (kind.side, [&kind.group, &kind.kind, namespace, name].map(String::clone))
 }
 
 /// Labels of a namespace that the engine creates: `managed-by`, the engine's id, and the mapping's own.

@@ -740,6 +740,44 @@ fn a_copy_does_not_take_the_place_of_another_object() {
     assert_eq!(world.objects.len(), 2);
 }
 
+#[test]
+fn of_two_copies_of_one_name_there_is_the_first() {
+    let mapping = mapping(
+        r#"  related:
+    - {id: chosen, direction: ToTarget, resource: secrets.v1, from: {name: "{{ source.spec.secret }}"}}
+    - {id: other, direction: ToTarget, resource: secrets.v1, from: {name: db-config}, data: {rename: {admin: other}}}
+  objects:
+    - {id: db, template: {apiVersion: example.dev/v1, kind: Database, spec: {size: 1}}}
+"#,
+    );
+    let mut world = of_secret("db-config");
+    let rest = said(&world.settle(&mapping));
+    assert!(rest.contains("related object `other`: it would have the name of related object `chosen`"), "{rest}");
+    assert_eq!(world.object("Secret")["data"], json!({"admin": "ZXZpbA=="}));
+    world.rests(&mapping);
+}
+
+#[test]
+fn a_copy_may_have_the_name_of_an_object_that_is_left_out() {
+    let mapping = mapping(
+        r#"  related:
+    - id: chosen
+      when: ${{ source.spec.secret is defined }}
+      direction: ToTarget
+      resource: secrets.v1
+      from: {name: "{{ source.spec.secret }}"}
+      to: {name: "{{ placement.name }}-config"}
+  objects:
+    - id: config
+      when: ${{ source.spec.secret is not defined }}
+      template: {apiVersion: v1, kind: Secret, metadata: {name: "{{ placement.name }}-config"}, data: {admin: cA==}}
+"#,
+    );
+    let mut world = of_secret("mine");
+    world.sync(&mapping);
+    assert_eq!(world.object("Secret")["data"], json!({"admin": "ZXZpbA=="}));
+}
+
 /// It names a Secret of the consumer.
 fn of_secret(name: &str) -> World {
     let original = (Side::Source, secret("default", name, json!({"admin": "ZXZpbA=="})));
