@@ -160,7 +160,8 @@ pub fn with_cached_targets(pipeline: &Pipeline, generation: &Generation, observe
     let is_seen = |name: &str| observed.among.as_ref().is_none_or(|among| among.is_seen(name));
     let tells = targets::reports_for_all(&generation.mapping, observed, &source, is_seen);
     observed.limits.tells_nothing |= !tells;
-    if tells || targets::reads_others(&generation.mapping, observed, &source) {
+    // Beside the status, only a source without its pins asks what others have.
+    if tells || targets::has_lost_its_pins(observed, &source) {
         let read = targets(observed, true);
         with_targets(pipeline, observed, &read);
     }

@@ -288,11 +288,6 @@ pub fn in_sight(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> 
     choices.iter().filter_map(|choice| pair(choice.cluster.as_ref().ok()?)).collect()
 }
 
-/// Whether a plan for a target that tells of nothing reads what the other ones have of a source all the same.
-pub fn reads_others(mapping: &Mapping, observed: &Observed, source: &Value) -> bool {
-    !mapping.related.is_empty() || has_lost_its_pins(observed, source)
-}
-
 /// Why a source does not leave for a target yet: what it has is not deleted for one that cannot receive it.
 fn unreached(among: &TargetContext, choice: &Choice) -> Option<Reason> {
     let name = choice.cluster.as_ref().ok()?;
@@ -355,7 +350,8 @@ pub fn is_held_by_none(observed: &Observed, source: &Value) -> bool {
     has_lost_its_pins(observed, source) && is_empty(&observed.objects) && others.all(is_known_empty)
 }
 
-fn has_lost_its_pins(observed: &Observed, source: &Value) -> bool {
+/// Whether a source names no target that it was synced to, although it was.
+pub fn has_lost_its_pins(observed: &Observed, source: &Value) -> bool {
     has_finalizer(source, observed.subject.writer.finalizer())
         && source::pins(&observed.subject.writer, source).is_empty()
 }
