@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::conflicts::{SourceKey, source_key};
 use super::files::{Document, File};
 use super::{Catalog, Entry, ProviderEntry, Standing, changes, conflicts};
-use crate::check::common_object;
+use crate::check::{common_object, copy_of_clusters};
 use crate::compile::{Compiled, compile_kept};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::yaml;
@@ -297,6 +297,7 @@ impl<'a> Selection<'a> {
             return Some(finding.help(yaml::meant(name, &known).unwrap_or_else(add)));
         }
         let misfit = self.reaches_out(mapping).or_else(|| self.selects_by_what_is_not_told(mapping));
+        let misfit = misfit.or_else(|| self.gives_clusters_one_copy(mapping));
         if let Some((message, help)) = misfit.or_else(|| self.contradicts_its_provider(mapping)) {
             let of_source = match &mapping.source.clusters {
                 SourceClusters::Provider(name) => name.as_str(),
@@ -368,6 +369,18 @@ impl<'a> Selection<'a> {
         let id = &mapping.related.iter().find(at_source)?.id;
         let message = format!("`related` {id} names a namespace, and each namespace is a cluster of its own here");
         Some((message, "leave the namespace out: related objects are beside their source, and copies too"))
+    }
+
+    /// A copy that sources of two clusters would have: only the provider tells whether there are several. A namespace that stands
+    /// for a cluster has a name of its own.
+    fn gives_clusters_one_copy(&self, mapping: &Mapping) -> Option<(String, &'static str)> {
+        let kind = self.provider_of(mapping)?;
+        let has_several =
+            !matches!(kind, ProviderKind::Kubeconfig(_) | ProviderKind::Namespaces(_) | ProviderKind::None(_));
+        let id = copy_of_clusters(mapping).filter(|_| has_several)?;
+        let message =
+            format!("sources of two clusters would have one copy of `related` {id}, each written over the other");
+        Some((message, "read `workspace.cluster` in `placement.namespace`, as the default does"))
     }
 
     /// Every mapping known that no good document stands for.

@@ -387,6 +387,34 @@ fn related_objects_stay_in_the_namespace_that_is_their_cluster() {
     ");
 }
 
+/// In each, a consumer may have a Secret of that name.
+#[test]
+fn clusters_of_a_fleet_have_no_copy_in_common() {
+    let shared = mapping("m", "x: $.x").replace("apiExport: {name: m}", "provider: edge").replace(
+        "  objects:",
+        "  placement: {namespace: \"{{ source.metadata.namespace }}\"}\n  related:\n    - {id: ca, direction: ToTarget, \
+         resource: secrets.v1, from: {name: ca}, shared: Namespace}\n  objects:",
+    );
+    let said = |spec: &str, mapping: &str| {
+        let mut world = World::default();
+        world.write("p.yaml", &PROVIDER.replace("kubeconfig: {connection: target}", spec));
+        world.write("m.yaml", mapping)
+    };
+    let fleet = "kubeconfigSecrets: {connection: hub, namespace: fleet}";
+    let refused = said(fleet, &shared);
+    assert!(
+        refused.contains("error[SE0114]: sources of two clusters would have one copy of `related` ca"),
+        "{refused}"
+    );
+    let apart = shared.replace("source.metadata.namespace }}", "source.metadata.namespace }}-{{ workspace.cluster }}");
+    for (spec, mapping) in
+        [(fleet, &apart), ("kubeconfig: {connection: target}", &shared), ("namespaces: {connection: target}", &shared)]
+    {
+        let said = said(spec, mapping);
+        assert!(said.starts_with("mapping m: generation 1: added"), "{said}");
+    }
+}
+
 /// What a mapping cannot have of workspaces that kcp holds up, and that no other mapping serves the same ones.
 #[test]
 fn a_mapping_over_workspaces_that_are_held_up_fits_them() {

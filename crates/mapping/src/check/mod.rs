@@ -27,7 +27,7 @@ use super::{Direction, Mapping, ObjectRule, RelatedMissing, RelatedRule, Side, T
 use crate::yaml::Node;
 
 pub use collisions::common_object;
-pub(super) use places::owner_of;
+pub(super) use places::{copy_of_clusters, owner_of};
 use reads::Reads;
 pub use safety::is_namespace;
 use target::Place;

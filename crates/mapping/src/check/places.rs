@@ -113,25 +113,41 @@ fn copies(mapping: &Mapping, findings: &mut Vec<Finding>) {
 /// object of a namespace of several tenants the copy takes over.
 fn copies_of_tenants(mapping: &Mapping, findings: &mut Vec<Finding>) {
     let Some(first) = served_candidate(mapping) else { return };
-    let takes_over = |rule: &ObjectRule| rule.adopt == Adopt::IfUnowned && rule.kind.side == Side::Target;
-    let copies = mapping.objects.iter().filter(|rule| rule.shared || takes_over(rule)).filter_map(|rule| rule.copy);
-    for (node, rule) in copies.filter_map(|copy| mapping.written_related().nth(copy.related)) {
-        let of_first = reading(mapping, rule, first);
-        let takes_it = |other: &Candidate<'_>| {
-            let of_other = reading(mapping, rule, *other);
-            let apart = |text: &Text| text.tells_apart(&of_first, &of_other);
-            let from_elsewhere = rule.from.namespace.as_ref().map_or(first.namespace != other.namespace, apart);
-            let name = rule.to.name.as_ref().or(rule.from.name.as_ref());
-            (first.cluster != other.cluster || from_elsewhere)
-                && !apart(&mapping.placement.namespace)
-                && !name.is_some_and(apart)
-        };
+    for (node, rule) in common_copies(mapping) {
+        let takes_it = |other: &Candidate<'_>| meet_in_copy(mapping, rule, first, *other);
         if let Some(other) = candidates(mapping).filter(|one| one.name == first.name).find(takes_it) {
-            let namespace = placement::namespace(&mapping.placement.namespace, &of_first).unwrap_or_default();
+            let namespace = placement::namespace(&mapping.placement.namespace, &reading(mapping, rule, first));
             let written = node.get("adopt").or(node.get("shared")).unwrap_or(node);
-            findings.push(finding(written, &(first, other, namespace)));
+            findings.push(finding(written, &(first, other, namespace.unwrap_or_default())));
         }
     }
+}
+
+/// The id of such a copy that sources of two clusters of a provider would have.
+pub(crate) fn copy_of_clusters(mapping: &Mapping) -> Option<&str> {
+    let first = served_candidate(mapping)?;
+    let other = Candidate { cluster: CLUSTERS[1], ..first };
+    let (_, rule) = common_copies(mapping).find(|(_, rule)| meet_in_copy(mapping, rule, first, other))?;
+    Some(&rule.id)
+}
+
+/// Copies that are not of one source alone, or can take the place of what is nobody's.
+fn common_copies(mapping: &Mapping) -> impl Iterator<Item = (&Arc<Node>, &RelatedRule)> {
+    let takes_over = |rule: &ObjectRule| rule.adopt == Adopt::IfUnowned && rule.kind.side == Side::Target;
+    let is_common = move |rule: &&ObjectRule| rule.shared || takes_over(rule);
+    let copies = mapping.objects.iter().filter(is_common).filter_map(|rule| rule.copy);
+    copies.filter_map(move |copy| mapping.written_related().nth(copy.related))
+}
+
+/// Whether the copies of two sources' objects are one.
+fn meet_in_copy(mapping: &Mapping, rule: &RelatedRule, first: Candidate<'_>, other: Candidate<'_>) -> bool {
+    let [of_first, of_other] = [first, other].map(|candidate| reading(mapping, rule, candidate));
+    let apart = |text: &Text| text.tells_apart(&of_first, &of_other);
+    let from_elsewhere = rule.from.namespace.as_ref().map_or(first.namespace != other.namespace, apart);
+    let name = rule.to.name.as_ref().or(rule.from.name.as_ref());
+    (first.cluster != other.cluster || from_elsewhere)
+        && !apart(&mapping.placement.namespace)
+        && !name.is_some_and(apart)
 }
 
 /// SE0313: kcp tells a path late, and who administers a workspace can change it. The namespaces that the rule gave before would be
