@@ -663,8 +663,7 @@ impl Engine {
                 departure(&entry.mapping).map_or(Phase::DeletionsOnly, Phase::Leaving)
             }
             Standing::Retained => Phase::DeletionsOnly,
-            _ if mode == Mode::Suspend => Phase::DeletionsOnly,
-            _ => Phase::Active,
+            _ => Phase::of(mode),
         }
     }
 

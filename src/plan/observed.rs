@@ -16,7 +16,7 @@ use super::targets::{Evaluated, TargetContext};
 use super::{Cause, Reason};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
-use crate::mapping::{Kind, ObjectRule, OnExit, RELATED, Resource, Selector, Side, form, is_within};
+use crate::mapping::{Kind, Mode, ObjectRule, OnExit, RELATED, Resource, Selector, Side, form, is_within};
 use crate::object::claims::{Claims, WRITE};
 use crate::object::hold::Hold;
 use crate::object::marks::{self, Origin, Owner, Reference, Writer};
@@ -196,6 +196,13 @@ pub enum Phase {
     DeletionsOnly,
     /// The mapping was removed, and its sources leave it by this policy.
     Leaving(OnExit),
+}
+
+impl Phase {
+    /// Of a mapping that is not removed.
+    pub fn of(mode: Mode) -> Self {
+        if mode == Mode::Suspend { Self::DeletionsOnly } else { Self::Active }
+    }
 }
 
 /// Related objects, as a rule names them: one by its name, or all with some labels.

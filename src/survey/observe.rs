@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{SourceCluster, Surveyor, TargetCluster, find, items};
 use crate::engine::inventory::namespaces;
 use crate::mapping::schema::Schema;
-use crate::mapping::{Kind, Mapping, Mode, Side, placement};
+use crate::mapping::{Kind, Mapping, Side, placement};
 use crate::multicluster::{Endpoint, RequestError};
 use crate::object::marks::{self, Origin, Owner, Reference};
 use crate::object::{Key, has_finalizer, metadata};
@@ -82,7 +82,7 @@ impl Scene<'_> {
         let origin = Origin::new(&mapping.source.resource, &cluster.identity, &key);
         let (source, kinds) = (Ok(Source::Present(source.clone())), Ok(known(mapping, target)));
         let mut observed = Observed::new(surveyor.writer(mapping), key, origin, source, kinds, Timestamp::now());
-        observed.phase = if mapping.mode == Mode::Suspend { Phase::DeletionsOnly } else { Phase::Active };
+        observed.phase = Phase::of(mapping.mode);
         observed.consumer.path.clone_from(&cluster.path);
         observed.consumer.is_selected =
             Consumer::selection(mapping.source.selects(cluster.name.as_str(), &cluster.traits));

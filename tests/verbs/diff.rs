@@ -68,7 +68,7 @@ fn an_edit_of_identity_does_what_the_engine_does() {
     let put = |part: &str| GOOD.replace("  objects:\n", &format!("  {part}\n  objects:\n"));
     let gone = "Cluster default-dxrcslzy2prezvhl/a ";
     let held = "an engine would hold this";
-    let edits: [(String, &[&str]); 10] = [
+    let edits: [(String, &[&str]); 11] = [
         (
             put("placement: {name: '{{ source.metadata.name }}-new'}"),
             &["exit 0", "0 newly failing", "0 objects created, 0 lost"],
@@ -92,6 +92,10 @@ fn an_edit_of_identity_does_what_the_engine_does() {
             &["delete", "its source left the mapping's filter", "release Database default/a", "1 newly failing", held],
         ),
         (GOOD.replace("databases.v1.", "databases.v2."), &["exit 0", "rehearsed on 0 of 1"]),
+        (
+            named.replace("  objects:\n", "  mode: Suspend\n  objects:\n"),
+            &["exit 0", "its mode is Suspend, so the engine runs deletions alone", "0 newly failing"],
+        ),
         (
             GOOD.replace("databases.v1.", "caches.v1."),
             &["blocked", "it would serve caches.example.dev instead of databases.example.dev"],

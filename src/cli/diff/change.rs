@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::cli::arguments::Format;
 use crate::cli::difference::difference;
 use crate::cli::render::{said, unmarked};
-use crate::mapping::Side;
+use crate::mapping::{Mapping, Mode, Side};
 use crate::plan::rehearsal::Imagined;
 use crate::plan::{Action, Cause, Intent, Reason, Reasons, SourcePatch};
 use crate::table;
@@ -129,6 +129,16 @@ pub(super) fn of_writes((mapping, source): (&str, &str), on: &str, writes: &[Ima
 pub(super) fn of_status((mapping, title): (&str, &str), before: &Value, after: &Value) -> Option<Change> {
     let (before, after) = (status(before), status(after));
     (before != after).then(|| Change::new(What::Status, (mapping, title, title), (before, after)))
+}
+
+/// That the engine does less for a mapping than its document says.
+pub(super) fn of_mode(mapping: &Mapping) -> Option<String> {
+    let what = match mapping.mode {
+        Mode::Enforce => return None,
+        Mode::Observe => "Observe, so the engine writes none of this",
+        Mode::Suspend => "Suspend, so the engine runs deletions alone",
+    };
+    Some(format!("mapping `{}`: its mode is {what}", mapping.name))
 }
 
 /// Why the plan for a source of a mapping rests, where it is not in sync.

@@ -64,7 +64,8 @@ pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> anyh
             release.objects += before[&name].world.objects().count();
         }
     }
-    let told = releases.iter().filter_map(|(name, release)| bench.told(name, release)).collect();
+    let modes = releases.keys().filter_map(|name| change::of_mode(&new.mapping(name)?.mapping));
+    let told = modes.chain(releases.iter().filter_map(|(name, release)| bench.told(name, release))).collect();
     match compared {
         true => Ok((changes, told)),
         false => Err(Misconfigured("no mapping takes any of the source objects".to_owned()).into()),
@@ -174,7 +175,8 @@ impl Bench<'_> {
                 told(What::Keep, &format!("{}{on}", one.reference), change::of_people(&one.object), said(why))
             }));
         }
-        let removed = old.world.objects().filter(|_| phase == Phase::DeletionsOnly);
+        let is_removed = self.new.mapping(name).is_none();
+        let removed = old.world.objects().filter(|_| is_removed && phase == Phase::DeletionsOnly);
         changes.extend(removed.map(|one| {
             let why = "the mapping is removed (onMappingRemoved: Retain)".to_owned();
             told(What::Keep, &one.reference.to_string(), change::of_people(&one.object), why)
@@ -200,7 +202,7 @@ impl Bench<'_> {
     fn then(&self, name: &str) -> Option<(&Mapping, Phase)> {
         let removed = |mapping| departure(mapping).map_or(Phase::DeletionsOnly, Phase::Leaving);
         match self.new.mapping(name) {
-            Some(new) => Some((&*new.mapping, Phase::Active)),
+            Some(new) => Some((&*new.mapping, Phase::of(new.mapping.mode))),
             None => self.old.mapping(name).map(|old| (&*old.mapping, removed(&*old.mapping))),
         }
     }

@@ -10,7 +10,7 @@ use super::change::{self, Change, What};
 use crate::cli::live::{say_unread, survey};
 use crate::cli::{inputs, progress, sources};
 use crate::engine::consumer_schema::ConsumerSchemas;
-use crate::mapping::{Mapping, Mode};
+use crate::mapping::Mapping;
 use crate::object::has_finalizer;
 use crate::release::{Effect, Followed, Now, Rehearsal};
 use crate::survey::orphans::{Orphan, orphans};
@@ -32,12 +32,8 @@ async fn of_mapping(
 ) -> anyhow::Result<Vec<Change>> {
     let whole = surveyor.whole(schemas, mapping).await?;
     say_unread(mapping, &whole.target);
-    if mapping.mode == Mode::Observe {
-        progress::say(&format!("mapping `{}`: its mode is Observe, so the engine writes none of this", mapping.name));
-    }
-    if let Some(told) = told(surveyor, schemas, mapping, &whole).await? {
-        progress::say(&told);
-    }
+    let release = told(surveyor, schemas, mapping, &whole).await?;
+    change::of_mode(mapping).iter().chain(&release).for_each(|told| progress::say(told));
     let mut changes = Vec::new();
     for rehearsed in whole.rehearsed.iter().filter(|one| arguments.scope.includes(&one.source.0)) {
         let title = title(rehearsed);
