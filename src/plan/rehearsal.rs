@@ -44,11 +44,44 @@ pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
         Action::Apply { reference, body, .. } => {
             let stands = observed.objects.iter().find(|one| one.reference == *reference);
             let mut object = stands.map_or_else(|| json!({}), |standing| (*standing.object).clone());
-            // Server-side apply as far as it adds and changes; what it gives up stays here.
             json_patch::merge(&mut object, body);
+            give_up(&mut object, body, observed.subject.writer.field_manager());
             Outcome::Object(Arc::new(object))
         }
     })
+}
+
+/// Takes out what an apply gives up: fields that the manager applied before, does not now, and nobody else has. Where
+/// managedFields are not at hand, as in the caches, all of it stays. Lists are whole in what is applied.
+fn give_up(object: &mut Value, body: &Value, manager: &str) {
+    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let is_own = |entry: &&Value| {
+        entry["manager"] == manager && entry["operation"] == "Apply" && entry.get("subresource").is_none()
+    };
+    let (own, others): (Vec<&Value>, Vec<&Value>) = entries.iter().partition(is_own);
+    let others: Vec<&Value> = others.into_iter().map(|entry| &entry["fieldsV1"]).collect();
+    for entry in own {
+        give_up_fields(object, Some(body), &entry["fieldsV1"], &others);
+    }
+}
+
+fn give_up_fields(object: &mut Value, body: Option<&Value>, own: &Value, others: &[&Value]) {
+    for (key, own) in own.as_object().into_iter().flatten() {
+        let Some(name) = key.strip_prefix("f:") else { continue };
+        let others: Vec<&Value> = others.iter().filter_map(|other| other.get(key)).collect();
+        let said = body.and_then(|body| body.get(name));
+        let Some(below) = object.get_mut(name) else { continue };
+        give_up_fields(below, said, own, &others);
+        // What a server filled in stays, and the map that it is in.
+        let has_rest = *own != json!({}) && below.as_object().is_some_and(|rest| !rest.is_empty());
+        if said.is_none()
+            && others.is_empty()
+            && !has_rest
+            && let Some(fields) = object.as_object_mut()
+        {
+            fields.remove(name);
+        }
+    }
 }
 
 /// The same on what the caches show, where a plan asks for a fresh read. `None`: a related object that nobody has read yet.
@@ -72,5 +105,29 @@ fn patched(object: &Value, patch: &Patch) -> Value {
     match json_patch::patch(&mut after, patch) {
         Ok(()) => after,
         Err(_) => object.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_apply_gives_up_what_nobody_else_has() {
+        let own = json!({
+            "f:size": {}, "f:plan": {}, "f:scaled": {}, "f:limits": {"f:cpu": {}}, "f:filled": {"f:one": {}},
+            "f:users": {"k:{}": {}},
+        });
+        let entries = json!([
+            {"manager": "me", "operation": "Apply", "fieldsV1": {"f:spec": own}},
+            {"manager": "me", "operation": "Update", "fieldsV1": {"f:spec": {"f:edited": {}}}},
+            {"manager": "scaler", "operation": "Update", "fieldsV1": {"f:spec": {"f:scaled": {}}}},
+        ]);
+        let mut object = json!({"metadata": {"managedFields": entries}, "spec": {
+            "size": 1, "plan": "small", "scaled": 3, "limits": {"cpu": 1}, "filled": {"one": 1, "two": 2}, "users": [{}],
+            "edited": true, "other": 1,
+        }});
+        give_up(&mut object, &json!({"spec": {"size": 1}}), "me");
+        assert_eq!(object["spec"], json!({"size": 1, "scaled": 3, "filled": {"two": 2}, "edited": true, "other": 1}));
     }
 }
