@@ -68,10 +68,14 @@ pub(super) fn survey<T, E: Display>(
     })
 }
 
-/// Says what of a mapping's target cannot be read.
-pub(super) fn say_unread(mapping: &Mapping, target: &TargetCluster) {
+/// Says which target of a mapping is looked at, where there are others, and what of it cannot be read.
+pub(super) fn say_unread(surveyor: &Surveyor, mapping: &Mapping, target: &TargetCluster) {
+    let (name, at) = (&mapping.name, surveyor.target_name(mapping));
+    if mapping.target_rule.as_ref().is_some_and(|rule| rule.allowed.len() > 1 || rule.fleet.is_some()) {
+        progress::say(&format!("mapping `{name}`: of its targets, `{at}` is looked at alone; --target names another"));
+    }
     for why in target.kinds.values().filter_map(|served| served.as_ref().err()).chain(target.inventory.as_ref().err()) {
-        progress::say(&format!("mapping `{}`: target `{}`: {why}", mapping.name, mapping.target));
+        progress::say(&format!("mapping `{name}`: target `{at}`: {why}"));
     }
 }
 

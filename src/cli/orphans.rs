@@ -132,7 +132,7 @@ impl Verb<'_> {
 
     async fn of_mapping(&self, mapping: &Mapping) -> Result<Vec<Finding>, Unseen> {
         let whole = self.surveyor.whole(&self.schemas, mapping).await?;
-        warn(mapping, &whole);
+        warn(self.surveyor, mapping, &whole);
         let all = find(self.surveyor, mapping, &whole).await?;
         let mut findings = Vec::new();
         for orphan in all.into_iter().filter(|orphan| self.arguments.selects(orphan)) {
@@ -200,11 +200,11 @@ fn is_remembered(target: &TargetCluster) -> Result<(), String> {
 }
 
 /// What keeps objects out of the list.
-fn warn(mapping: &Mapping, whole: &Whole) {
+fn warn(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) {
     if mapping.is_beside() {
         progress::say(&format!("mapping `{}`: objects beside their sources are not listed", mapping.name));
     }
-    say_unread(mapping, &whole.target);
+    say_unread(surveyor, mapping, &whole.target);
     for former in &whole.former {
         if let Err(why) = &former.clusters {
             let (name, resource) = (&mapping.name, &former.resource);

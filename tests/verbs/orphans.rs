@@ -186,6 +186,10 @@ async fn what_stands_for_nothing_is_listed_with_what_becomes_of_it() {
     // It is left alone, and needs nothing.
     scene.order("out");
     assert_eq!(scene.diff(MAPPING, &[]), "exit 0\nstderr:\nno difference\n");
+    let several =
+        "  target: {cluster: \"{{ 'edge' if source.metadata.name == 'b' else 'target' }}\", allowed: [target, edge]}\n";
+    let said = scene.diff(&MAPPING.replace("  objects:", &format!("{several}  objects:")), &[]);
+    assert!(said.contains("of its targets, `target` is looked at alone"), "{said}");
     let (acme, globex) = (scene.acme.as_str(), scene.globex.as_str());
     // Its source is gone, and its workspace in order.
     scene.make(&made("gone", (acme, "gone", "u")));

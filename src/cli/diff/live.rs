@@ -31,7 +31,7 @@ async fn of_mapping(
     mapping: &Mapping,
 ) -> anyhow::Result<Vec<Change>> {
     let whole = surveyor.whole(schemas, mapping).await?;
-    say_unread(mapping, &whole.target);
+    say_unread(surveyor, mapping, &whole.target);
     let release = told(surveyor, schemas, mapping, &whole).await?;
     change::of_mode(mapping).iter().chain(&release).for_each(|told| progress::say(told));
     let mut changes = Vec::new();
