@@ -85,7 +85,6 @@ const KUBERNETES: &[Row] = &[
     Row { short_names: &["sa"], ..row("", "serviceaccounts", "ServiceAccount") },
     Row { short_names: &["quota"], status: true, ..row("", "resourcequotas", "ResourceQuota") },
     Row { short_names: &["ev"], ..row("", "events", "Event") },
-    Row { short_names: &["ev"], ..row("events.k8s.io", "events", "Event") },
     row(RBAC, "roles", "Role"),
     row(RBAC, "rolebindings", "RoleBinding"),
     Row { namespaced: false, ..row(RBAC, "clusterroles", "ClusterRole") },

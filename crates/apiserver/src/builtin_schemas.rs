@@ -1,19 +1,18 @@
 //! Schemas of the kinds that a server brings itself, as Kubernetes documents them, and how their lists merge.
 
-use k8s_openapi::api::{coordination, core, events, rbac};
+use k8s_openapi::api::{coordination, core, rbac};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
 /// Fields of kinds, by JSON pointer, that merge otherwise than field by field. k8s-openapi leaves this out.
-const MERGED: [(&str, &str, Merge); 8] = [
+const MERGED: [(&str, &str, Merge); 7] = [
     ("Namespace", "/status/conditions", Merge::Items("type")),
     ("ServiceAccount", "/secrets", Merge::WholeItems("name")),
     ("RoleBinding", "/roleRef", Merge::Whole),
     ("ClusterRoleBinding", "/roleRef", Merge::Whole),
     ("Event", "/involvedObject", Merge::Whole),
-    ("Event", "/regarding", Merge::Whole),
     ("Event", "/related", Merge::Whole),
     ("CustomResourceDefinition", "/status/conditions", Merge::Items("type")),
 ];
@@ -39,7 +38,6 @@ pub(super) fn generate(generator: &mut SchemaGenerator, group: &str, kind: &str)
         ("", "ServiceAccount") => of::<core::v1::ServiceAccount>(generator),
         ("", "ResourceQuota") => of::<core::v1::ResourceQuota>(generator),
         ("", "Event") => of::<core::v1::Event>(generator),
-        ("events.k8s.io", "Event") => of::<events::v1::Event>(generator),
         ("rbac.authorization.k8s.io", "Role") => of::<rbac::v1::Role>(generator),
         ("rbac.authorization.k8s.io", "RoleBinding") => of::<rbac::v1::RoleBinding>(generator),
         ("rbac.authorization.k8s.io", "ClusterRole") => of::<rbac::v1::ClusterRole>(generator),

@@ -34,8 +34,7 @@ pub(super) fn known(api_version: &str, kind: &str) -> Option<Message> {
         ("v1", "ConfigMap") => CONFIG_MAP,
         ("v1", "Secret") => SECRET,
         ("v1", "ServiceAccount") => SERVICE_ACCOUNT,
-        ("v1", "Event") => CORE_EVENT,
-        ("events.k8s.io/v1", "Event") => EVENT,
+        ("v1", "Event") => EVENT,
         ("rbac.authorization.k8s.io/v1", "Role" | "ClusterRole") => ROLE,
         ("rbac.authorization.k8s.io/v1", "RoleBinding" | "ClusterRoleBinding") => ROLE_BINDING,
         ("coordination.k8s.io/v1", "Lease") => LEASE,
@@ -161,7 +160,7 @@ const LEASE_SPEC: Message = &[
     Field(7, "preferredHolder", Text),
 ];
 
-const CORE_EVENT: Message = &[
+const EVENT: Message = &[
     METADATA,
     Field(2, "involvedObject", Kind::Message(OBJECT_REFERENCE)),
     Field(3, "reason", Text),
@@ -180,21 +179,3 @@ const CORE_EVENT: Message = &[
 ];
 const EVENT_SOURCE: Message = &[Field(1, "component", Text), Field(2, "host", Text)];
 const EVENT_SERIES: Message = &[Field(1, "count", Count), Field(2, "lastObservedTime", MicroTime)];
-
-const EVENT: Message = &[
-    METADATA,
-    Field(2, "eventTime", MicroTime),
-    Field(3, "series", Kind::Message(EVENT_SERIES)),
-    Field(4, "reportingController", Text),
-    Field(5, "reportingInstance", Text),
-    Field(6, "action", Text),
-    Field(7, "reason", Text),
-    Field(8, "regarding", Kind::Message(OBJECT_REFERENCE)),
-    Field(9, "related", Kind::Message(OBJECT_REFERENCE)),
-    Field(10, "note", Text),
-    Field(11, "type", Text),
-    Field(12, "deprecatedSource", Kind::Message(EVENT_SOURCE)),
-    Field(13, "deprecatedFirstTimestamp", Time),
-    Field(14, "deprecatedLastTimestamp", Time),
-    Field(15, "deprecatedCount", Count),
-];

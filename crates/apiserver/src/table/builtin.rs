@@ -13,7 +13,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// The columns of a built-in kind; the age where nothing else is known of it.
 pub(crate) fn columns_of(group: &str, plural: &str) -> Vec<Column> {
     match (group, plural) {
-        ("", "events") | ("events.k8s.io", _) => return events(),
+        ("", "events") => return events(),
         (TENANCY | CORE | APIS, _) => return of_kcp(plural),
         _ => {}
     }
@@ -71,51 +71,41 @@ fn subjects(binding: &Value, kind: &str) -> Value {
     subjects.map(name).collect::<Vec<_>>().join(", ").into()
 }
 
-/// Events have no column `Name` in front, and an event of the later API shows in the same columns.
+/// Events have no column `Name` in front.
 fn events() -> Vec<Column> {
     vec![
         Column::computed("Last Seen", last_seen),
         Column::computed("Type", |event, _| event["type"].clone()),
         Column::computed("Reason", |event, _| event["reason"].clone()),
         Column::computed("Object", |event, _| regarded(event).into()),
-        Column::computed("Subobject", |event, _| {
-            text(&either(event, "involvedObject", "regarding")["fieldPath"]).into()
-        })
-        .wide(),
+        Column::computed("Subobject", |event, _| text(&event["involvedObject"]["fieldPath"]).into()).wide(),
         Column::computed("Source", |event, _| source(event).into()).wide(),
-        Column::computed("Message", |event, _| text(either(event, "message", "note")).trim().into()),
+        Column::computed("Message", |event, _| text(&event["message"]).trim().into()),
         Column::computed("First Seen", first_seen).wide(),
         Column::computed("Count", count_of_event).wide(),
         Column { priority: 1, ..Column::name() },
     ]
 }
 
-/// A field under its older name, or its later one.
-fn either<'v>(event: &'v Value, older: &str, later: &str) -> &'v Value {
-    if event[older].is_null() { &event[later] } else { &event[older] }
-}
-
 fn first_seen(event: &Value, now: Timestamp) -> Value {
-    let first = text(either(event, "firstTimestamp", "deprecatedFirstTimestamp"));
+    let first = text(&event["firstTimestamp"]);
     since(if first.is_empty() { text(&event["eventTime"]) } else { first }, now).into()
 }
 
 fn last_seen(event: &Value, now: Timestamp) -> Value {
     let series = text(&event["series"]["lastObservedTime"]);
-    let last = text(either(event, "lastTimestamp", "deprecatedLastTimestamp"));
-    match [series, last].into_iter().find(|time| !time.is_empty()) {
+    match [series, text(&event["lastTimestamp"])].into_iter().find(|time| !time.is_empty()) {
         Some(last) => since(last, now).into(),
         None => first_seen(event, now),
     }
 }
 
 fn count_of_event(event: &Value, _: Timestamp) -> Value {
-    let of_series = event["series"]["count"].as_i64();
-    of_series.or(either(event, "count", "deprecatedCount").as_i64()).unwrap_or(1).into()
+    event["series"]["count"].as_i64().or(event["count"].as_i64()).unwrap_or(1).into()
 }
 
 fn regarded(event: &Value) -> String {
-    let object = either(event, "involvedObject", "regarding");
+    let object = &event["involvedObject"];
     let kind = text(&object["kind"]).to_ascii_lowercase();
     match text(&object["name"]) {
         "" => kind,
@@ -124,9 +114,8 @@ fn regarded(event: &Value) -> String {
 }
 
 fn source(event: &Value) -> String {
-    let source = either(event, "source", "deprecatedSource");
-    let old = [text(&source["component"]), text(&source["host"])];
-    let new = [text(either(event, "reportingComponent", "reportingController")), text(&event["reportingInstance"])];
+    let old = [text(&event["source"]["component"]), text(&event["source"]["host"])];
+    let new = [text(&event["reportingComponent"]), text(&event["reportingInstance"])];
     let named = if old[0].is_empty() { new } else { old };
     named.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
