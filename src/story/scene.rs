@@ -60,14 +60,6 @@ pub struct Member {
     pub server: Arc<Sandbox>,
 }
 
-impl Member {
-    /// For a kubeconfig.
-    fn context(&self) -> Context {
-        let authority = self.server.authority().map(str::to_owned);
-        Context { name: self.name.clone(), server: self.server.url(), authority, token: self.server.token().to_owned() }
-    }
-}
-
 /// kcp with the APIs, their providers and their consumers, and clusters.
 pub struct Scene {
     /// kcp.
@@ -122,8 +114,7 @@ impl Scene {
         let workspace = |name: &str, path: &str| {
             // A workspace that was deleted meanwhile has none.
             let token = self.kcp.token_of(path).unwrap_or_default();
-            let authority = self.kcp.authority().map(str::to_owned);
-            Context { name: name.to_owned(), server: format!("{}/clusters/{path}", self.kcp.url()), authority, token }
+            Context { token, ..self.kcp.context(name, Some(path)) }
         };
         let mut exports = self.script.exports.iter().map(|export| export.path.as_str());
         let path = exports.next().unwrap_or("root");
@@ -135,7 +126,7 @@ impl Scene {
         let consumers =
             self.consumers.iter().map(|consumer| workspace(&consumer.name, &format!("root:{}", consumer.name)));
         let (downstream, beside) = self.clusters.split_at(1);
-        let clusters = beside.iter().chain(downstream).map(Member::context);
+        let clusters = beside.iter().chain(downstream).map(|member| member.server.context(&member.name, None));
         std::iter::once(provider).chain(consumers).chain(clusters).collect()
     }
 
@@ -234,7 +225,7 @@ fn list(clusters: &[Member], listing: &Listing, added: &[ToyCluster]) -> Result<
     ensure_namespace(&hub.server, "", &listing.namespace)?;
     for ToyCluster { name, labels } in added {
         let Some(member) = clusters.iter().find(|member| member.connection == *name) else { continue };
-        let data = json!({&listing.key: kubeconfig(&[member.context()])});
+        let data = json!({&listing.key: kubeconfig(&[member.server.context(&member.name, None)])});
         // Two providers may read one namespace, by other keys.
         let listed = match hub.server.get(api, &listing.namespace, name) {
             Some(_) => hub.server.merge(api, &listing.namespace, name, &json!({"stringData": data})),

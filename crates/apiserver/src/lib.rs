@@ -229,11 +229,6 @@ impl Sandbox {
         url(self.ports[0], self.tls.is_some())
     }
 
-    /// The certificate that clients have to trust, in PEM; `None` without TLS.
-    pub fn authority(&self) -> Option<&str> {
-        self.tls.as_ref().map(|tls| tls.authority.as_str())
-    }
-
     /// The bearer token of whoever started the server, for everything in it.
     pub fn token(&self) -> &str {
         self.server.tokens.administrator()
@@ -253,16 +248,20 @@ impl Sandbox {
         Some(self.server.tokens.of(User::Workspace(path.into())))
     }
 
-    /// The administrator's kubeconfig for the cluster, or for a workspace of kcp by its name or path; JSON, which is
-    /// YAML.
-    pub fn kubeconfig(&self, workspace: Option<&str>) -> String {
+    /// The administrator's context for the cluster, or for a workspace of kcp by its name or path.
+    pub fn context(&self, name: &str, workspace: Option<&str>) -> Context {
         let path = workspace.map(|workspace| format!("/clusters/{workspace}")).unwrap_or_default();
-        kubeconfig(&[Context {
-            name: "sandbox".to_owned(),
+        Context {
+            name: name.to_owned(),
             server: format!("{}{path}", self.url()),
-            authority: self.authority().map(str::to_owned),
+            authority: self.tls.as_ref().map(|tls| tls.authority.clone()),
             token: self.token().to_owned(),
-        }])
+        }
+    }
+
+    /// A kubeconfig with that context alone; JSON, which is YAML.
+    pub fn kubeconfig(&self, workspace: Option<&str>) -> String {
+        kubeconfig(&[self.context("sandbox", workspace)])
     }
 
     /// Faults in force; none at the start. They meet what comes over HTTP, not [`Sandbox::request`].

@@ -2,19 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// A string of `metadata`; empty where it is missing.
-pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
-    object["metadata"][field].as_str().unwrap_or_default()
-}
-
-/// A label; empty where it is missing.
-pub(super) fn label<'a>(object: &'a Value, key: &str) -> &'a str {
-    object["metadata"]["labels"][key].as_str().unwrap_or_default()
-}
-
-pub(super) fn is_deleting(object: &Value) -> bool {
-    object["metadata"]["deletionTimestamp"].is_string()
-}
+pub(super) use sync_engine_mapping::object::{is_deleting, metadata as text};
 
 /// `metadata.finalizers`.
 pub(super) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {

@@ -110,7 +110,7 @@ impl State {
 
     /// Deletes what the binding brought, waits for the finalizers there, and lets the binding go.
     fn unbind(&mut self, bindings: &Resource, key: &Key, binding: &Value) {
-        let mark = object::label(binding, BINDS);
+        let mark = binding["metadata"]["labels"][BINDS].as_str().unwrap_or_default();
         let export = self.exports.published.keys().find(|export| mark_of(export) == mark).cloned();
         let resources = self.all_served(&key.cluster);
         let brought: Vec<&Arc<Resource>> =
