@@ -77,6 +77,7 @@ pub const TABLES: [&str; 11] = [
 const VERBS: [&str; 5] = ["apply", "create", "delete", "patch", "patch_status"];
 
 type FloatGauge = Gauge<f64, AtomicU64>;
+type Durations = Family<Labels<1>, Histogram, fn() -> Histogram>;
 
 /// Series with their names and what they tell, as the fields of [`Series`].
 macro_rules! series {
@@ -209,8 +210,8 @@ impl Collector for Shown {
 pub struct Metrics {
     registry: Arc<Registry>,
     series: Series,
-    reconcile_duration: Family<Labels<1>, Histogram, fn() -> Histogram>,
-    sync_duration: Family<Labels<1>, Histogram, fn() -> Histogram>,
+    reconcile_duration: Durations,
+    sync_duration: Durations,
     latencies: Latencies,
     counts: Shown,
     /// Labels of `condition` that are set.
@@ -285,10 +286,10 @@ impl Metrics {
         own.register_collector(Box::new(latencies.clone()));
         own.register_collector(Box::new(counts.clone()));
         let series = Series::register(own);
-        let reconcile_duration = Family::new_with_constructor(reconcile_histogram as fn() -> Histogram);
+        let reconcile_duration = Durations::new_with_constructor(|| Histogram::new(RECONCILE_BUCKETS));
         let what = "Time from taking an object out of the queue to the end of its reconcile";
         own.register("reconcile_duration_seconds", what, reconcile_duration.clone());
-        let sync_duration = Family::new_with_constructor(sync_histogram as fn() -> Histogram);
+        let sync_duration = Durations::new_with_constructor(|| Histogram::new(SYNC_BUCKETS));
         let what = "Time from the event of a consumer's change until everything that follows from it is written";
         own.register("sync_duration_seconds", what, sync_duration.clone());
         Self {
@@ -430,14 +431,6 @@ fn as_prometheus_text(open_metrics: &str) -> String {
         }
     }
     text
-}
-
-fn reconcile_histogram() -> Histogram {
-    Histogram::new(RECONCILE_BUCKETS)
-}
-
-fn sync_histogram() -> Histogram {
-    Histogram::new(SYNC_BUCKETS)
 }
 
 fn epoch_seconds() -> f64 {

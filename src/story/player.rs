@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures::future::OptionFuture;
 use serde_json::{Value, json};
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep_until};
 
 use super::scene::resources;
@@ -35,18 +34,18 @@ pub struct Player {
     began: Instant,
     /// Names of the Secrets made for each object.
     made: BTreeMap<Key, BTreeSet<String>>,
-    troubles: UnboundedSender<Trouble>,
+    tell: Box<dyn Fn(Trouble) + Send>,
 }
 
 impl Player {
-    /// Looks at the objects that are there, and follows those that come.
+    /// Looks at the objects that are there, and follows those that come. `tell` is told what it cannot do.
     ///
     /// # Errors
     /// The answer of a cluster that does not serve the operator's resource.
     pub fn new(
         operator: Arc<ToyOperator>,
         cluster: Arc<Sandbox>,
-        troubles: UnboundedSender<Trouble>,
+        tell: impl Fn(Trouble) + Send + 'static,
     ) -> Result<Self, Answer> {
         let resource = operator.resource.to_string();
         let api = ApiRef { cluster: "", resource: &resource };
@@ -55,7 +54,8 @@ impl Player {
         let release = release.map_or(Duration::ZERO, |period| period.0);
         let schedule = Schedule::new(operator.steps.iter().map(|step| step.after).collect(), release);
         let (has_status, made) = (has_status(&cluster, &operator.resource), BTreeMap::new());
-        Ok(Self { operator, cluster, resource, has_status, events, schedule, began: Instant::now(), made, troubles })
+        let (began, tell) = (Instant::now(), Box::new(tell));
+        Ok(Self { operator, cluster, resource, has_status, events, schedule, began, made, tell })
     }
 
     /// Works until the cluster is gone. Can be dropped at any time.
@@ -137,8 +137,7 @@ impl Player {
     }
 
     fn complain(&self, key: &Key, why: &str) {
-        // Whoever listens to troubles may have gone before us.
-        let _ = self.troubles.send(format!("{}/{}: {why}", key.namespace, key.name));
+        (self.tell)(format!("{}/{}: {why}", key.namespace, key.name));
     }
 
     fn write_status(&self, key: &Key, step: &Step, object: &Arc<Value>) -> Result<(), Trouble> {

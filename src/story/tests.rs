@@ -77,7 +77,8 @@ async fn an_operator_holds_up_deletions_and_needs_no_status_endpoint() {
     cluster.create(definitions, &definition).expect("a definition");
     let operator = Arc::new(ToyOperator::compile("operator.yaml", HOLDING).expect("compiles"));
     let (sender, mut troubles) = tokio::sync::mpsc::unbounded_channel();
-    let player = Player::new(operator, cluster.clone(), sender).expect("the resource is served");
+    let tell = move |trouble| drop(sender.send(trouble));
+    let player = Player::new(operator, cluster.clone(), tell).expect("the resource is served");
     let played = tokio::spawn(player.run());
     const THINGS: ApiRef<'_> = ApiRef { cluster: "", resource: "things.v1.example.com" };
     let thing =

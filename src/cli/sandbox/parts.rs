@@ -117,18 +117,13 @@ fn operate(
     operator: &Arc<ToyOperator>,
     news: &UnboundedSender<News>,
 ) -> anyhow::Result<()> {
-    let (sender, mut troubles) = unbounded_channel();
     let news = news.clone();
-    let resource = operator.resource.clone();
-    let player = Player::new(operator.clone(), cluster.server.clone(), sender)
-        .map_err(|answer| anyhow!("the cluster {} does not serve {resource} ({})", cluster.name, answer.code))?;
+    // The receiver may have stopped.
+    let tell = move |trouble| drop(news.send(News::Trouble(trouble)));
+    let player = Player::new(operator.clone(), cluster.server.clone(), tell).map_err(|answer| {
+        anyhow!("the cluster {} does not serve {} ({})", cluster.name, operator.resource, answer.code)
+    })?;
     spawn(tasks, player.run());
-    spawn(tasks, async move {
-        while let Some(trouble) = troubles.recv().await {
-            // The receiver may have stopped.
-            let _ = news.send(News::Trouble(trouble));
-        }
-    });
     Ok(())
 }
 
