@@ -48,7 +48,7 @@ pub(super) async fn pinned(
                 source: source.clone(),
                 mapping: mapping.name.clone(),
                 resource: mapping.source.resource.clone(),
-                place: cluster.path.as_deref().unwrap_or(cluster.name.as_str()).to_owned(),
+                place: cluster.place().to_owned(),
                 at: cluster.own.clone(),
             }
         }));

@@ -642,7 +642,7 @@ const ELSEWHERE: &str = "it is in no namespace of its source, and somebody else 
 
 /// `Widget default/a in root:acme`
 fn name_of((_, cluster, source): Served<'_>) -> String {
-    format!("{} in {}", sources::title(source), cluster.path.as_deref().unwrap_or(cluster.name.as_str()))
+    format!("{} in {}", sources::title(source), cluster.place())
 }
 
 fn title(one: &Remnant) -> String {

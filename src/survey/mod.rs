@@ -71,6 +71,13 @@ pub struct SourceCluster {
     pub sources: Vec<Arc<Value>>,
 }
 
+impl SourceCluster {
+    /// For people.
+    pub fn place(&self) -> &str {
+        self.path.as_deref().unwrap_or(self.name.as_str())
+    }
+}
+
 /// A target, and what of a mapping stands there.
 #[derive(Clone)]
 pub struct TargetCluster {
@@ -287,25 +294,21 @@ impl Surveyor {
 
     /// The target of a mapping, with what of the mapping stands there; of a fleet, its first cluster.
     pub async fn target(&self, mapping: &Mapping) -> Result<TargetCluster, Unseen> {
-        let name = self.target_name(mapping);
-        let endpoint = match self.connection(name) {
-            Ok(connection) => connection.endpoint(),
-            Err(missing) => self.first_of_fleet(name).await?.ok_or(missing)?,
-        };
+        let endpoint = self.endpoint_of(self.target_name(mapping)).await?;
         self.target_of(mapping, endpoint, Ok(Inventory::default())).await
     }
 
-    /// `PROVIDER/CLUSTER`, or the first cluster of a provider. `None`: there is no such provider.
-    async fn first_of_fleet(&self, name: &str) -> Result<Option<Endpoint>, Unseen> {
+    /// Of a connection, of `PROVIDER/CLUSTER`, or of the first cluster of a provider.
+    async fn endpoint_of(&self, name: &str) -> Result<Endpoint, Unseen> {
         let (provider, cluster) = name.split_once('/').map_or((name, None), |(one, cluster)| (one, Some(cluster)));
-        if !self.providers.contains_key(provider) {
-            return Ok(None);
+        if cluster.is_none() && !self.providers.contains_key(provider) || self.connections.contains_key(name) {
+            return Ok(self.connection(name)?.endpoint());
         }
         let mut clusters = self.clusters(provider).await?.into_iter();
         let found = clusters.find(|(name, ..)| cluster.is_none_or(|wanted| wanted == name.as_str()));
         let missing =
             || Unseen::Connection(format!("the ClusterProvider `{provider}` does not list such a cluster now"));
-        found.map(|(_, endpoint, _)| Some(endpoint)).ok_or_else(missing)
+        found.map(|(_, endpoint, _)| endpoint).ok_or_else(missing)
     }
 
     /// The same with the kinds that only earlier versions of the mapping used, as its inventory keeps them.

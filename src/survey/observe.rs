@@ -58,14 +58,13 @@ impl Scene<'_> {
         let (writes, rest) = self.follow(&mut observed).await?;
         let after = observed.present().unwrap_or(source).clone();
         let namespace = || render::place(self.mapping, &observed, &after).ok().map(|place| place.namespace);
-        let place = self.cluster.path.as_deref().unwrap_or(self.cluster.name.as_str()).to_owned();
         Ok(Rehearsed {
             namespace: has_finalizer(&after, observed.subject.writer.finalizer()).then(namespace).flatten(),
             key: observed.subject.key,
             beside,
             writes,
             source: (source.clone(), after),
-            place,
+            place: self.cluster.place().to_owned(),
             rest,
         })
     }

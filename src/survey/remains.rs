@@ -111,14 +111,7 @@ impl Surveyor {
         store: &Inventory,
         name: &str,
     ) -> Result<(TargetCluster, Vec<String>), Unseen> {
-        let endpoint = match name.split_once('/') {
-            None => self.connection(name)?.endpoint(),
-            Some((provider, cluster)) => {
-                let found = self.clusters(provider).await?.into_iter().find(|(name, ..)| name.as_str() == cluster);
-                let missing = || Unseen::Connection("its provider does not list it".to_owned());
-                found.map(|(_, endpoint, _)| endpoint).ok_or_else(missing)?
-            }
-        };
+        let endpoint = self.endpoint_of(name).await?;
         let target = self.target_of(mapping, endpoint, Ok(store.clone())).await?;
         let mut unseen = Vec::new();
         for (kind, why) in target.kinds.iter().filter_map(|(kind, served)| Some((kind, served.as_ref().err()?))) {
@@ -167,7 +160,6 @@ impl Surveyor {
                 if !seen.insert((kind, &cluster.identity)) {
                     continue;
                 }
-                let place = cluster.path.as_deref().unwrap_or(cluster.name.as_str());
                 match items(&cluster.own, &resource, Some(&label)).await {
                     Ok(found) => remains.objects.extend(found.into_iter().filter_map(|object| {
                         let object = TargetObject::new(reference(kind, &object), Arc::new(object));
@@ -176,11 +168,11 @@ impl Surveyor {
                             origin.cluster == cluster.identity && origin.namespace == object.reference.namespace
                         };
                         let is_elsewhere = !origin.as_ref().is_none_or(is_here);
-                        let (at, resource, place) = (cluster.own.clone(), resource.clone(), place.to_owned());
+                        let (at, resource, place) = (cluster.own.clone(), resource.clone(), cluster.place().to_owned());
                         Some(Remnant { object, resource, at, place, origin, is_elsewhere })
                     })),
                     Err(error) if is_unclaimed(&error) => {}
-                    Err(error) => remains.unseen.push(format!("{kind} in {place}: {error}")),
+                    Err(error) => remains.unseen.push(format!("{kind} in {}: {error}", cluster.place())),
                 }
             }
         }
