@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
+use crate::mapping::Resource;
+
 /// One version of a definition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
     /// The whole document.
     pub document: Value,
-    pub group: String,
-    pub version: String,
+    pub resource: Resource,
     pub kind: String,
-    pub plural: String,
     pub singular: String,
     /// `additionalPrinterColumns` of the version.
     pub columns: Vec<Value>,
@@ -82,26 +82,15 @@ impl Definition {
             return Err(Unsuitable::NoSchema { kind, version: name });
         }
         let singular = text(&names["singular"]);
+        let group = given(&spec["group"], "spec.group")?;
         Ok(Self {
             document: document.clone(),
-            group: given(&spec["group"], "spec.group")?,
-            version: name,
-            plural: given(&names["plural"], "spec.names.plural")?,
+            resource: Resource::new(group, name, given(&names["plural"], "spec.names.plural")?),
             singular: if singular.is_empty() { kind.to_lowercase() } else { singular },
             kind,
             columns: chosen["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
             schema: schema.clone(),
         })
-    }
-
-    /// `group/version`
-    pub fn api_version(&self) -> String {
-        format!("{}/{}", self.group, self.version)
-    }
-
-    /// `plural.version.group`
-    pub fn resource(&self) -> String {
-        format!("{}.{}.{}", self.plural, self.version, self.group)
     }
 }
 

@@ -35,13 +35,13 @@ pub(super) fn all(plan: &Plan) -> Vec<(String, String)> {
 
 /// Name of the APIResourceSchema.
 pub(super) fn schema_name(plan: &Plan) -> String {
-    format!("v1.{}.{}", plan.definition.plural, plan.definition.group)
+    format!("v1.{}", plan.definition.resource.group_plural())
 }
 
 fn api(plan: &Plan) -> Built {
     let definition = &plan.definition;
     let mut version = json!({
-        "name": definition.version, "served": true, "storage": true, "subresources": {"status": {}},
+        "name": definition.resource.version, "served": true, "storage": true, "subresources": {"status": {}},
         "schema": plan.consumer_schema(),
     });
     let columns: Vec<Value> = definition.columns.iter().filter_map(|column| offered_column(plan, column)).collect();
@@ -49,7 +49,8 @@ fn api(plan: &Plan) -> Built {
         version["additionalPrinterColumns"] = columns.into();
     }
     let body = json!({
-        "group": definition.group, "names": definition.document["spec"]["names"], "scope": "Namespaced", "versions": [version],
+        "group": definition.resource.group, "names": definition.document["spec"]["names"], "scope": "Namespaced",
+        "versions": [version],
     });
     let claims = copies_secrets(plan).then(claim).into_iter().collect();
     short::documents(&plan.name, &schema_name(plan), body, claims)
@@ -106,7 +107,8 @@ fn binding(plan: &Plan) -> Value {
 
 fn mapping(plan: &Plan) -> String {
     let Plan { name, workspace, definition, .. } = plan;
-    let (kind, api_version, resource) = (&definition.kind, definition.api_version(), definition.resource());
+    let (kind, resource) = (&definition.kind, &definition.resource);
+    let api_version = resource.api_version();
     let head = format!(
         "\
 # {kind} as a service: an object of it in a consumer's workspace becomes one on the cluster where the operator runs.
@@ -154,7 +156,7 @@ fn depends_on(plan: &Plan) -> String {
 /// What the operator needs as well, and the provider has to decide.
 fn sketch(plan: &Plan) -> String {
     plan.operator.map(|operator| &operator.sketch).filter(|text| !text.is_empty()).map_or_else(String::new, |text| {
-        let text = text.replace("API_VERSION", &plan.definition.api_version());
+        let text = text.replace("API_VERSION", &plan.definition.resource.api_version());
         let lines: String = text.lines().map(|line| format!("    # {line}\n")).collect();
         format!("\n    # The operator needs this as well; how much of it is yours to say.\n{lines}")
     })
@@ -299,8 +301,7 @@ spec:
   steps:
     - after: 1s
 {step}",
-        plan.name,
-        plan.definition.resource()
+        plan.name, plan.definition.resource
     )
 }
 

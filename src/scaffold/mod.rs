@@ -91,12 +91,13 @@ impl Plan {
         if !is_dns_label(&name) || name.len() > MAX_MAPPING_NAME {
             return Err(Unsuitable::BadName(name));
         }
-        let operator = operator(&definition.group, &definition.kind);
+        let group = &definition.resource.group;
+        let operator = operator(group, &definition.kind);
         let withheld = operator.into_iter().flat_map(Operator::withheld);
-        let fields: Vec<_> = reserved::fields(&definition.group, &definition.kind).copied().chain(withheld).collect();
+        let fields: Vec<_> = reserved::fields(group, &definition.kind).copied().chain(withheld).collect();
         let (parts, withheld) = parts(&definition, &fields);
         if parts.is_empty() {
-            let (kind, version) = (definition.kind, definition.version);
+            let (kind, version) = (definition.kind, definition.resource.version);
             return Err(Unsuitable::NoSchema { kind, version });
         }
         let workspace = wishes.workspace.clone().unwrap_or_else(|| format!("root:{name}"));
@@ -137,7 +138,7 @@ impl Plan {
     /// An object as a consumer would write it.
     fn example(&self) -> Value {
         let mut example = json!({
-            "apiVersion": self.definition.api_version(),
+            "apiVersion": self.definition.resource.api_version(),
             "kind": self.definition.kind,
             "metadata": {"name": self.example_name(), "namespace": "default"},
         });
