@@ -299,7 +299,7 @@ fn consumer(source: &Value, status: &Value) -> Value {
 
 /// The same without what the engine put there to know it again.
 pub(super) fn unmarked(mut body: Value) -> Value {
-    let is_mark = |key: &str| key.starts_with("sync-engine.dev/") || key == marks::MANAGED_BY;
+    let is_mark = |key: &str| marks::is_ours_to_write(key) || key == marks::MANAGED_BY;
     let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return body };
     for field in ["labels", "annotations"] {
         let Some(entries) = metadata.get_mut(field).and_then(Value::as_object_mut) else { continue };

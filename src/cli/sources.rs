@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Misconfigured;
-use super::inputs;
+use super::arguments::DEFAULT_ENGINE;
+use super::{Misconfigured, inputs};
 use crate::catalog::Catalog;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Kind, Mapping, Resource, SourceClusters};
@@ -174,7 +174,7 @@ pub(super) fn scene(source: Value, mapping: &Mapping, schemas: &Schemas) -> Resu
         SourceClusters::Provider(_) => "cluster",
     };
     Ok(Scene {
-        engine: "main".to_owned(),
+        engine: DEFAULT_ENGINE.to_owned(),
         cluster: ClusterName::try_from(cluster).map_err(|error| Misconfigured(error.to_string()))?,
         workspace_path: None,
         source: Arc::new(admitted(source, mapping, schemas)?),

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::stage::Stage;
+use crate::cli::arguments::{DEFAULT_ENGINE, DEFAULT_NAMESPACE};
 use crate::cli::run::{failed, serve};
 use crate::cli::{Misconfigured, inputs};
 use crate::engine::{self, DEFAULT_TARGET, Settings};
@@ -21,10 +22,6 @@ use crate::sandbox::{Event, Sandbox};
 use crate::server::api::Status;
 use crate::server::{self, Hosts, Instruments};
 use crate::story::{Member, Player, Side, ToyOperator, Trouble};
-
-/// The engine's id, and the namespace of its state store: the defaults of `run`.
-const ENGINE: &str = "main";
-pub(super) const STATE_NAMESPACE: &str = "sync-engine";
 
 /// Something to tell.
 pub(super) enum News {
@@ -57,7 +54,7 @@ impl Parts {
             follow(&member.server, side, &news);
         }
         let instruments = Instruments::default();
-        instruments.status.publish(Status { engine: ENGINE.to_owned(), ..Status::default() });
+        instruments.status.publish(Status { engine: DEFAULT_ENGINE.to_owned(), ..Status::default() });
         let (reloader, reload, reloads) =
             Reloader::open(&stage.mappings, instruments.health.clone()).map_err(Misconfigured::from)?;
         let (drain, stopped) = (CancellationToken::new(), CancellationToken::new());
@@ -167,8 +164,8 @@ fn settings(stage: &Stage) -> anyhow::Result<Settings> {
     // The same checks as `validate` and `run` make: a visitor's edit is accepted here if it is accepted there.
     let schemas = stage.schemas.clone();
     Ok(Settings {
-        engine: ENGINE.to_owned(),
-        inventory_namespace: STATE_NAMESPACE.to_owned(),
+        engine: DEFAULT_ENGINE.to_owned(),
+        inventory_namespace: DEFAULT_NAMESPACE.to_owned(),
         home: DEFAULT_TARGET.to_owned(),
         connections,
         schemas,

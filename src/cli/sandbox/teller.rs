@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::parts::{News, STATE_NAMESPACE};
+use super::parts::News;
 use super::screen::{BAD, BY_ENGINE, CONSUMER, FAINT, GOOD, STRONG, Screen};
+use crate::cli::arguments::DEFAULT_NAMESPACE;
 use crate::engine::DEFAULT_TARGET;
 use crate::object::{are, count};
 use crate::reload::Outcome;
@@ -53,7 +54,7 @@ impl Teller {
     pub fn new(screen: Screen<io::Stdout>, scene: &Scene, started: Instant) -> Self {
         Self {
             screen,
-            narrator: Narrator::new(&scene.consumers, STATE_NAMESPACE),
+            narrator: Narrator::new(&scene.consumers, DEFAULT_NAMESPACE),
             started,
             orders: scene.orders(),
             ordered: scene.script.orders.clone(),
