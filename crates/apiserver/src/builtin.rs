@@ -137,12 +137,7 @@ pub(super) fn default(resource: &Resource, object: &mut Value) {
             let name = object::text(object, "name").to_owned();
             object::set_entry(object, "labels", "kubernetes.io/metadata.name", Some(&name));
         }
-        ("", "secrets") => {
-            sync_engine_mapping::object::encode_string_data(object);
-            if object["type"].is_null() {
-                object["type"] = "Opaque".into();
-            }
-        }
+        ("", "secrets") if object["type"].is_null() => object["type"] = "Opaque".into(),
         _ => (),
     }
 }

@@ -2,6 +2,7 @@
 //! says nothing is as if it were not there.
 
 use serde_json::{Map, Value};
+use sync_engine_mapping::object::encode_string_data;
 
 use super::quantity;
 use super::resource::Resource;
@@ -83,6 +84,7 @@ pub(super) fn builtin(object: &mut Value, resource: &Resource, schema: &Schema) 
         if let Some(position) = data.filter_map(broken_base64).next() {
             return Err(format!("illegal base64 data at input byte {position}"));
         }
+        encode_string_data(object);
     }
     Ok(())
 }

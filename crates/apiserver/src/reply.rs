@@ -77,9 +77,3 @@ impl From<&Failure> for Answer {
         }
     }
 }
-
-impl From<Answer> for Reply {
-    fn from(answer: Answer) -> Reply {
-        Reply::Answer(answer)
-    }
-}

@@ -212,7 +212,7 @@ impl State {
     pub fn handle(&mut self, request: &Request, now: Timestamp) -> (Reply, Vec<Event>) {
         self.now = now;
         self.author = request.field_manager().into();
-        let reply = self.answer(request).unwrap_or_else(|failure| Answer::from(&failure).into());
+        let reply = self.answer(request).unwrap_or_else(|failure| Reply::Answer(Answer::from(&failure)));
         if self.settings.controllers == Controllers::AtOnce {
             self.settle();
         }
@@ -268,7 +268,7 @@ impl State {
         self.authorize(request, &route)?;
         let Route { place, endpoint } = route;
         match endpoint {
-            Endpoint::Health => Ok(Answer::text(200, "ok").into()),
+            Endpoint::Health => Ok(Reply::Answer(Answer::text(200, "ok"))),
             Endpoint::Resource(path) => {
                 let view = self.view(&place, &path, request)?;
                 let representation = Representation::asked_for(request);
@@ -276,7 +276,7 @@ impl State {
                 let view = View { representation, ..view };
                 self.answer_resource(request, &view, &path)
             }
-            other => self.discover(&place, &other).map(Reply::from),
+            other => self.discover(&place, &other).map(Reply::Answer),
         }
     }
 
@@ -284,16 +284,17 @@ impl State {
         let verb = request.verb(path.name.is_some());
         self.check_reach(view, path, verb)?;
         options::check(request, verb)?;
-        match verb {
-            Verb::Get => self.get(view, path).map(Reply::from),
-            Verb::List => self.list(view, path, &request.query).map(Reply::from),
-            Verb::Watch => self.watch(view, path, &request.query).map(|watch| Reply::Watch(Box::new(watch))),
-            Verb::Create => self.create(view, path, request).map(Reply::from),
-            Verb::Update => self.update(view, path, request).map(Reply::from),
-            Verb::Patch | Verb::Apply => self.patch(view, path, request).map(Reply::from),
-            Verb::Delete => self.delete(view, path, request).map(Reply::from),
-            Verb::DeleteCollection => self.delete_collection(view, path, request).map(Reply::from),
-        }
+        let answer = match verb {
+            Verb::Get => self.get(view, path),
+            Verb::List => self.list(view, path, &request.query),
+            Verb::Watch => return Ok(Reply::Watch(Box::new(self.watch(view, path, &request.query)?))),
+            Verb::Create => self.create(view, path, request),
+            Verb::Update => self.update(view, path, request),
+            Verb::Patch | Verb::Apply => self.patch(view, path, request),
+            Verb::Delete => self.delete(view, path, request),
+            Verb::DeleteCollection => self.delete_collection(view, path, request),
+        };
+        answer.map(Reply::Answer)
     }
 
     /// Refuses URLs that do not fit the resource, and writes across clusters.

@@ -484,7 +484,6 @@ impl Draft {
         let Some(schema) = write.schema() else { return Ok(unknown) };
         if !write.resource().custom {
             coerce::builtin(&mut self.object, write.resource(), schema)?;
-            sync_engine_mapping::object::encode_string_data(&mut self.object);
         }
         unknown.extend(schema.prune(&mut self.object));
         Ok(unknown)
