@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Misconfigured;
 use super::arguments::{ConnectionArguments, Connections, WhichArguments};
 use crate::catalog::Catalog;
-use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Machine, Process};
+use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Process};
 use crate::survey::Surveyor;
 
 /// Opens every connection of a process.
@@ -31,15 +31,8 @@ impl Connections {
     /// Where two flags give the same connection, or a kubeconfig or context cannot be used.
     fn surveyor(&self) -> anyhow::Result<Surveyor> {
         let has_kubeconfig = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
-        Ok(Surveyor {
-            connections: open(self.for_verb(has_kubeconfig)?, &Process::default())?,
-            providers: BTreeMap::new(),
-            machine: Machine::default(),
-            engine: String::new(),
-            namespace: String::new(),
-            home: String::new(),
-            target: None,
-        })
+        let connections = open(self.for_verb(has_kubeconfig)?, &Process::default())?;
+        Ok(Surveyor { connections, ..Surveyor::default() })
     }
 
     /// The same for an engine that may have these mappings.

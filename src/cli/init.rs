@@ -1,5 +1,6 @@
 //! `sync-engine init`: a folder that offers an operator's API, made of its CustomResourceDefinition.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,10 +9,8 @@ use anyhow::anyhow;
 use clap::Args;
 
 use super::{Exit, Misconfigured, inputs, render, sources, terminal};
+use crate::catalog::{Catalog, Files};
 use crate::mapping::Mapping;
-use crate::mapping::check::check;
-use crate::mapping::compile::{Compiled, compile};
-use crate::mapping::diagnostic::{Diagnostic, Finding};
 use crate::mapping::schema::Schemas;
 use crate::object::ClusterName;
 use crate::plan::preview::{Scene, preview};
@@ -97,21 +96,17 @@ fn checked(kit: &Kit) -> anyhow::Result<(Arc<Mapping>, Schemas)> {
         schemas.add_file(content(kit, path).as_bytes());
     }
     let path = format!("mappings/{}.yaml", kit.name);
-    let text = content(kit, &path);
-    let document = yaml::parse_one(text).ok_or_else(|| anyhow!("the mapping holds no document"))?;
-    let outcome = compile(&document);
-    let mut findings = outcome.findings;
-    let Some(Compiled::Mapping(mapping)) = outcome.compiled else {
-        return Err(unfit(&path, text, findings));
-    };
-    findings.extend(check(&mapping, &schemas));
-    if findings.is_empty() { Ok((mapping, schemas)) } else { Err(unfit(&path, text, findings)) }
-}
-
-fn unfit(path: &str, text: &str, findings: Vec<Finding>) -> anyhow::Error {
-    let shown = findings.into_iter().map(|finding| Diagnostic::new(finding, path, text.as_bytes()).render(false));
-    let shown: Vec<_> = shown.collect();
-    anyhow!("no good mapping can be made of this definition; nothing is written\n\n{}", shown.join("\n\n"))
+    let text = content(kit, &path).as_bytes().to_vec();
+    let files = Files { readable: BTreeMap::from([(path, text)]), ..Files::default() };
+    let (catalog, _) = Catalog::checking(schemas.clone()).update(&files, &BTreeMap::new());
+    match (catalog.mapping(&kit.name), catalog.diagnostics()) {
+        (Some(entry), []) => Ok((entry.mapping.clone(), schemas)),
+        (_, wrong) => {
+            let wrong: Vec<_> = wrong.iter().map(|one| one.render(false)).collect();
+            let wrong = wrong.join("\n\n");
+            Err(anyhow!("no good mapping can be made of this definition; nothing is written\n\n{wrong}"))
+        }
+    }
 }
 
 /// What the test's case expects to be rendered.

@@ -39,6 +39,7 @@ pub use remains::{Remains, Remnant};
 pub use whole::{Former, Whole};
 
 /// The connections by their names, and what says where providers' clusters are.
+#[derive(Default)]
 pub struct Surveyor {
     pub connections: BTreeMap<String, Arc<Connection>>,
     pub providers: BTreeMap<String, ProviderKind>,

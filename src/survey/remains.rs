@@ -18,6 +18,7 @@ use crate::object::marks::{self, Origin, Writer};
 use crate::plan::TargetObject;
 
 /// What is left of a mapping at one moment.
+#[derive(Default)]
 pub struct Remains {
     /// The targets that were read completely, by name.
     pub targets: BTreeMap<String, TargetCluster>,
@@ -45,8 +46,7 @@ impl Surveyor {
     /// Looks for everything that is left of a mapping. `store`: what its state stores say together. `targets`: where to look
     /// beside the targets that it names.
     pub async fn remains(&self, mapping: &Mapping, store: &Inventory, targets: &BTreeSet<String>) -> Remains {
-        let mut remains =
-            Remains { targets: BTreeMap::new(), clusters: Vec::new(), objects: Vec::new(), unseen: Vec::new() };
+        let mut remains = Remains::default();
         self.see_sources(mapping, store, &mut remains).await;
         for name in targets {
             match self.whole_target(mapping, store, name).await {
