@@ -5,6 +5,7 @@ use std::fmt::Display;
 use clap::Args;
 use json_patch::Patch;
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::arguments::{ConnectionArguments, Format, MappingArguments, ScopeArguments, WhichArguments};
 use super::{Exit, Misconfigured, ask, inputs, progress, terminal};
@@ -13,6 +14,7 @@ use crate::mapping::{Mapping, Resource};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Body, Endpoint, Reply, RequestError};
 use crate::object::marks::Writer;
+use crate::object::metadata;
 use crate::plan::TargetObject;
 use crate::survey::{Surveyor, TargetCluster};
 use crate::table;
@@ -163,6 +165,12 @@ pub(super) fn report(findings: &[Finding], format: Format) -> anyhow::Result<Exi
     Ok(exit)
 }
 
+/// Where an object is served.
+pub(super) fn path_of(resource: &Resource, object: &Value) -> Result<ApiPath, String> {
+    let (namespace, name) = (metadata(object, "namespace"), metadata(object, "name"));
+    ApiPath::object(resource, namespace, name).map_err(|error| error.to_string())
+}
+
 /// Sends one patch, which its guard lets take effect only on the version that was read.
 pub(super) async fn act(at: &Endpoint, path: &ApiPath, writer: &Writer, patch: &Patch) -> Result<Reply, String> {
     let body = serde_json::to_string(patch).map_err(|error| error.to_string())?;
@@ -177,8 +185,7 @@ pub(super) async fn take_away(
     object: &TargetObject,
     release: Option<&Patch>,
 ) -> Result<(), String> {
-    let (namespace, name) = (&object.reference.namespace, &object.reference.name);
-    let path = ApiPath::object(resource, namespace, name).map_err(|error| error.to_string())?;
+    let path = path_of(resource, &object.object)?;
     if let Some(patch) = release {
         return act(at, &path, writer, patch).await.map(drop);
     }

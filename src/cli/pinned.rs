@@ -8,12 +8,11 @@ use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use super::arguments::ScopeArguments;
-use super::live::{Finding, Outcome, act};
+use super::live::{Finding, Outcome, act, path_of};
 use super::sources;
 use crate::mapping::{Mapping, Resource};
-use crate::multicluster::{ApiPath, Endpoint};
+use crate::multicluster::Endpoint;
 use crate::object::marks::Writer;
-use crate::object::metadata;
 use crate::plan::{guard, pins};
 use crate::survey::{Surveyor, Unseen};
 
@@ -67,9 +66,7 @@ impl Pinned {
 
     /// Writes the source through the address that the engine writes it through.
     pub(super) async fn write(&self, patch: &Patch) -> Result<(), String> {
-        let (namespace, name) = (metadata(&self.source, "namespace"), metadata(&self.source, "name"));
-        let path = ApiPath::object(&self.resource, namespace, name).map_err(|error| error.to_string())?;
-        act(&self.at, &path, &self.writer, patch).await.map(drop)
+        act(&self.at, &path_of(&self.resource, &self.source)?, &self.writer, patch).await.map(drop)
     }
 
     pub(super) fn finding(&self, outcome: Outcome, reason: &'static str, found: &str) -> Finding {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::arguments::{ADVANCED, Connections, Format, MachineArguments, WhichArguments, duration};
-use super::live::{act, report, take_away};
+use super::live::{act, path_of, report, take_away};
 use super::lost_target::{self, Found};
 use super::options::{Listen, listen};
 use super::terminal::{self, count};
@@ -26,9 +26,9 @@ use crate::engine::inventory::{Inventories, Inventory, namespaces};
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Mapping, OnExit, Resource};
 use crate::multicluster::backoff::{Backoff, Jitter};
-use crate::multicluster::{ApiPath, Endpoint, RequestError};
+use crate::multicluster::{Endpoint, RequestError};
 use crate::object::marks::{ENGINE, MANAGED_BY, MANAGER, Origin, Writer};
-use crate::object::{Key, has_finalizer, metadata};
+use crate::object::{has_finalizer, metadata};
 use crate::plan::status::{says_not_selected, taken_back, without_condition};
 use crate::plan::{Action, Evidence, Observed, Phase, Reason, Source, pins, release_finalizer, stays, unmarked};
 use crate::survey::{Remains, Remnant, SourceCluster, Surveyor, Unseen, find, items};
@@ -302,11 +302,9 @@ impl Verb<'_> {
 
     async fn look(&self, mapping: &Mapping) -> Remains {
         let (store, at) = self.stores.get(&mapping.name).cloned().unwrap_or_default();
-        let of_document: Vec<&str> = match &mapping.target_rule {
-            Some(rule) => rule.allowed.iter().map(String::as_str).collect(),
-            None => vec![mapping.state_store(&self.surveyor.home)],
-        };
-        let all = of_document.into_iter().map(str::to_owned).chain(store.targets.clone()).chain(at);
+        let home = mapping.is_beside().then_some(self.surveyor.home.as_str());
+        let of_document = mapping.named_targets().into_iter().chain(home).map(str::to_owned);
+        let all = of_document.chain(store.targets.clone()).chain(at);
         let targets = all.filter(|name| !self.is_gone(name)).collect();
         if !self.arguments.former {
             return self.surveyor.remains(mapping, &store, &targets).await;
@@ -469,8 +467,7 @@ impl Verb<'_> {
 
     /// Why a source may not be released.
     fn keeps(&self, writer: &Writer, remains: &Remains, (resource, cluster, source): Served<'_>) -> Option<String> {
-        let key = Key::new(cluster.name.clone(), metadata(source, "namespace"), metadata(source, "name"));
-        let origin = Origin::new(resource, &cluster.identity, &key);
+        let (_, origin) = cluster.identify(resource, source);
         let is_its = |one: &&Remnant| !one.is_elsewhere && one.origin.as_ref() == Some(&origin);
         let object = remains.objects.iter().find(is_its).map(|object| format!("{} is left", title(object)));
         object.or_else(|| self.unread_pin(writer, remains, source))
@@ -494,10 +491,8 @@ impl Verb<'_> {
         writer: &Writer,
         (resource, cluster, source): Served<'_>,
     ) -> Result<Option<String>, String> {
-        let (namespace, name) = (metadata(source, "namespace"), metadata(source, "name"));
-        let path = ApiPath::object(resource, namespace, name).map_err(|error| error.to_string())?;
-        let key = Key::new(cluster.name.clone(), namespace, name);
-        let origin = Origin::new(resource, &cluster.identity, &key);
+        let path = path_of(resource, source)?;
+        let (key, origin) = cluster.identify(resource, source);
         let schema = self.schemas.check(&cluster.shard, resource).await.map_err(|error| error.to_string())?.schema;
         let present = Ok(Source::Present(source.clone()));
         let unseen = Err(Reason::unseen(String::new()));
@@ -596,9 +591,7 @@ impl Verb<'_> {
     async fn unlabel(&self, endpoint: &Endpoint, found: &[Value]) -> Result<(), String> {
         let writer = Writer::new(&self.surveyor.engine, "");
         for namespace in found {
-            let path =
-                ApiPath::object(&namespaces(), "", metadata(namespace, "name")).map_err(|error| error.to_string())?;
-            act(endpoint, &path, &writer, &unmarked(namespace)).await?;
+            act(endpoint, &path_of(&namespaces(), namespace)?, &writer, &unmarked(namespace)).await?;
         }
         Ok(())
     }

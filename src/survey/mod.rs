@@ -29,8 +29,8 @@ use crate::multicluster::identity::cluster_identity;
 use crate::multicluster::raw::CLUSTER_ANNOTATION;
 use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
 use crate::object::claims::Claims;
-use crate::object::marks::{self, Writer};
-use crate::object::{ClusterName, is_deleting};
+use crate::object::marks::{self, Origin, Writer};
+use crate::object::{ClusterName, Key, is_deleting, metadata};
 use crate::provider::kcp::{self, Binding, EndpointSlice};
 use crate::provider::members::Groups;
 
@@ -76,6 +76,13 @@ impl SourceCluster {
     /// For people.
     pub fn place(&self) -> &str {
         self.path.as_deref().unwrap_or(self.name.as_str())
+    }
+
+    /// A source there, as the engine knows it, and as ownership annotations name it.
+    pub fn identify(&self, resource: &Resource, source: &Value) -> (Key, Origin) {
+        let key = Key::new(self.name.clone(), metadata(source, "namespace"), metadata(source, "name"));
+        let origin = Origin::new(resource, &self.identity, &key);
+        (key, origin)
     }
 }
 

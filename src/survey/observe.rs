@@ -11,7 +11,7 @@ use crate::engine::inventory::namespaces;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, Mapping, Side, placement};
 use crate::multicluster::{Endpoint, RequestError};
-use crate::object::marks::{self, Origin, Owner, Reference};
+use crate::object::marks::{self, Owner, Reference};
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::rehearsal::Imagined;
 use crate::plan::targets::TargetContext;
@@ -77,8 +77,7 @@ impl Scene<'_> {
 
     fn observed(&self, source: &Arc<Value>) -> Observed {
         let Self { surveyor, mapping, cluster, target, .. } = *self;
-        let key = Key::new(cluster.name.clone(), metadata(source, "namespace"), metadata(source, "name"));
-        let origin = Origin::new(&mapping.source.resource, &cluster.identity, &key);
+        let (key, origin) = cluster.identify(&mapping.source.resource, source);
         let (source, kinds) = (Ok(Source::Present(source.clone())), Ok(known(mapping, target)));
         let mut observed = Observed::new(surveyor.writer(mapping), key, origin, source, kinds, Timestamp::now());
         observed.phase = Phase::of(mapping.mode);
