@@ -10,7 +10,7 @@ use super::{Misconfigured, inputs};
 use crate::catalog::Catalog;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Kind, Mapping, Resource, SourceClusters};
-use crate::object::{ClusterName, is_dns_label, is_dns_subdomain, metadata};
+use crate::object::{ClusterName, is_dns_label, is_dns_subdomain, metadata, with_namespace};
 use crate::plan::preview::{SETTLED, Scene};
 use crate::sandbox::schema::Schema as Structural;
 use crate::sandbox::{Cause, normalise_numbers};
@@ -61,9 +61,8 @@ fn text<'a>(object: &'a Value, field: &str) -> &'a str {
 
 /// `MongoDBCommunity default/my-database`
 pub(super) fn title(object: &Value) -> String {
-    let (namespace, name) = (metadata(object, "namespace"), metadata(object, "name"));
-    let separator = if namespace.is_empty() { "" } else { "/" };
-    format!("{} {namespace}{separator}{name}", text(object, "kind"))
+    let name = with_namespace(metadata(object, "namespace"), metadata(object, "name"));
+    format!("{} {name}", text(object, "kind"))
 }
 
 /// Mappings whose source an object can be: all of its group and version whose kind fits the resource's name.

@@ -11,7 +11,7 @@ use super::arguments::Format;
 use super::options::{Listen, listen};
 use super::status::{age, ask_console};
 use super::{Exit, Misconfigured, Usage, inputs, terminal};
-use crate::object::one_line;
+use crate::object::{one_line, with_namespace};
 use crate::plan::saved::Saved;
 use crate::plan::trace::{Conclusion, Decided, Differs, Past, Said, Trace, TracedObject};
 use crate::server::api::{Items, SourceName, TracedSource};
@@ -157,8 +157,7 @@ fn rows(trace: &Trace) -> Vec<[String; 6]> {
 /// All of it, each part under what it is of.
 fn for_people(trace: &Trace) -> String {
     let Trace { mapping, cluster, target, observed, verdict, past, .. } = trace;
-    let title =
-        if trace.namespace.is_empty() { trace.name.clone() } else { format!("{}/{}", trace.namespace, trace.name) };
+    let title = with_namespace(&trace.namespace, &trace.name);
     let workspace = trace.workspace.as_ref().map_or(cluster.clone(), |path| format!("{path} ({cluster})"));
     let mut lines = vec![
         format!("{title} of {workspace}, mapping {mapping}, target {target}"),

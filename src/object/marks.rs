@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::hash::tuple_hash;
-use super::{Key, one_line};
+use super::{Key, one_line, with_namespace};
 use crate::mapping::{Kind, Resource, Side};
 
 /// Of the engine's own labels and annotations.
@@ -188,8 +188,7 @@ impl Reference {
 
     /// `NAMESPACE/NAME`, or the name alone.
     pub fn place(&self) -> String {
-        let Self { namespace, name, .. } = self;
-        if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") }
+        with_namespace(&self.namespace, &self.name)
     }
 
     /// The same kind in another version is the same object.
@@ -201,10 +200,9 @@ impl Reference {
 impl std::fmt::Display for Reference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { kind, namespace, name } = self;
-        let (namespace, name) = (one_line(namespace), one_line(name));
-        let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let name = with_namespace(&one_line(namespace), &one_line(name));
         let beside = if kind.side == Side::Source { " in the consumer's cluster" } else { "" };
-        write!(f, "{} {namespace}{name}{beside}", kind.kind)
+        write!(f, "{} {name}{beside}", kind.kind)
     }
 }
 

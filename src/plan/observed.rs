@@ -20,7 +20,7 @@ use crate::mapping::{Kind, Mode, ObjectRule, OnExit, RELATED, Resource, Selector
 use crate::object::claims::{Claims, WRITE};
 use crate::object::hold::Hold;
 use crate::object::marks::{self, Origin, Owner, Reference, Writer};
-use crate::object::{Key, is_deleting, metadata};
+use crate::object::{Key, is_deleting, metadata, with_namespace};
 
 /// What may be unknown: what is known of it, or why it is out of sight. A plan waits for what is out of sight.
 pub type Sight<T> = Result<T, Reason>;
@@ -267,11 +267,11 @@ impl Original {
 impl fmt::Display for Original {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { resource, namespace, pick, .. } = self;
-        let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
-        match pick {
-            Pick::Name(name) => write!(f, "{} {namespace}{name}", resource.group_plural()),
-            Pick::Labels(labels) => write!(f, "{} {namespace}* where {labels}", resource.group_plural()),
-        }
+        let (name, rest) = match pick {
+            Pick::Name(name) => (name.as_str(), String::new()),
+            Pick::Labels(labels) => ("*", format!(" where {labels}")),
+        };
+        write!(f, "{} {}{rest}", resource.group_plural(), with_namespace(namespace, name))
     }
 }
 

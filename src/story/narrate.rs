@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::describe;
 use super::player;
 use super::scene::Consumer;
-use crate::object::marks;
+use crate::object::{marks, with_namespace};
 use crate::sandbox::{Change, ChangeKind};
 
 /// Which server a change happened on.
@@ -146,10 +146,7 @@ fn difference(change: &Change, object: &Value) -> Difference {
 /// `MongoDBCommunity default/my-database`.
 fn named(change: &Change, object: &Value) -> String {
     let kind = object["kind"].as_str().unwrap_or(&change.storage.plural);
-    match &*change.key.namespace {
-        "" => format!("{kind} {}", change.key.name),
-        namespace => format!("{kind} {namespace}/{}", change.key.name),
-    }
+    format!("{kind} {}", with_namespace(&change.key.namespace, &change.key.name))
 }
 
 /// Whose an object is that the engine made.

@@ -9,7 +9,7 @@ use super::{Rehearsed, SourceCluster, Surveyor, Unseen, Whole, find};
 use crate::mapping::{Mapping, placement};
 use crate::multicluster::RequestError;
 use crate::object::marks::{self, Origin, Reference};
-use crate::object::{Key, has_finalizer, metadata};
+use crate::object::{Key, has_finalizer, metadata, with_namespace};
 use crate::plan::{Cause, TargetObject, render};
 
 /// An object that carries a true self mark of the engine and the mapping.
@@ -50,10 +50,9 @@ impl Orphan {
     /// `widgets default/a of root:acme`
     pub fn source(&self) -> String {
         let Some(origin) = &self.origin else { return format!("all in {}", self.object.reference.namespace) };
-        let separator = if origin.namespace.is_empty() { "" } else { "/" };
         let place = self.path.as_deref().unwrap_or(&origin.cluster);
         let plural = origin.resource.split('.').next().unwrap_or_default();
-        format!("{plural} {}{separator}{} of {place}", origin.namespace, origin.name)
+        format!("{plural} {} of {place}", with_namespace(&origin.namespace, &origin.name))
     }
 }
 

@@ -81,9 +81,7 @@ impl Key {
     /// For people, with the path of its workspace in place of the cluster's name.
     pub fn at(&self, place: &str) -> String {
         // It may be of annotations, which anybody can write.
-        let (place, namespace, name) = (one_line(place), one_line(&self.namespace), one_line(&self.name));
-        let separator = if namespace.is_empty() { "" } else { "/" };
-        format!("{place}|{namespace}{separator}{name}")
+        format!("{}|{}", one_line(place), with_namespace(&one_line(&self.namespace), &one_line(&self.name)))
     }
 
     /// None of a cluster's keys sorts before it, and no object has it.
@@ -125,6 +123,11 @@ pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
 
 fn of_metadata<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
     object.get("metadata").and_then(|metadata| metadata.get(field))
+}
+
+/// `NAMESPACE/NAME`; of cluster-scoped objects, the name alone.
+pub fn with_namespace(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
 /// Whether an object has a deletionTimestamp.
