@@ -142,7 +142,7 @@ pub fn name(engine: &str, mapping: &str) -> String {
 }
 
 /// The name of the ConfigMap at home that names a mapping's targets.
-fn name_of_list(engine: &str, mapping: &str) -> String {
+pub(super) fn name_of_list(engine: &str, mapping: &str) -> String {
     format!("{engine}.{mapping}.targets")
 }
 

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::info;
 
 use super::controller::Feed;
-use super::inventory::{Inventory, SourceId};
+use super::inventory::{self, Inventories, Inventory, SourceId};
 use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::{Generation, NOT_READ, Pipeline};
 use super::serving::{compiled, names_other_sources, other_document};
@@ -141,6 +142,8 @@ fn may_come(unanswered: Option<Instant>) -> bool {
 pub struct ToldHome {
     /// With the term of the lease in which that was found.
     list: Option<(u64, Inventory)>,
+    /// What this process last wrote there in a term. Home that is put back meanwhile does not take it back.
+    written: Option<(u64, Inventory)>,
     /// When a request to home last failed, and why.
     failed: Option<(Instant, String)>,
 }
@@ -215,19 +218,24 @@ async fn confirm(
     let source = generation.target.identity().and_then(|_| source_id(pipeline, generation))?;
     let found = inventories.get(pipeline.writer.mapping()).await;
     let found = found.map_err(|error| unreadable(generation, &error.to_string()))?;
-    if found.is_none() {
+    let home = home_of_list(pipeline, generation).filter(|_| generation.phase == Phase::Active);
+    if found.is_none() || home.is_some() {
         pipeline.told_store();
     }
     if let Some(other) = pipeline.untold_target() {
         let why = format!("target `{other}` has not told yet whether its state store holds a later document");
-        return Err(Doubt { why, is_of_others: true, found: found.map(Box::new) });
+        return Err(Doubt { why, is_of_others: true, found: found.filter(|_| home.is_none()).map(Box::new) });
+    }
+    if let Some(home) = home {
+        heed_home(pipeline, generation, home, found.as_ref()).await?;
     }
     let checked = match &found {
         Some(found) => check_sources(pipeline, generation, found, &source),
         None => check_first(pipeline, generation),
     };
     if let Err(why) = checked {
-        return Err(Doubt { found: found.map(Box::new), ..why.into() });
+        let is_heeded = |found: &Inventory| home.is_none() || other_document(found, &generation.mapping).is_none();
+        return Err(Doubt { found: found.filter(is_heeded).map(Box::new), ..why.into() });
     }
     let mut wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
     if generation.records() && unanswered.may_be_removed() {
@@ -236,10 +244,18 @@ async fn confirm(
     }
     let told = tell_home(pipeline, generation, &wanted, permit, unanswered).await;
     unanswered.is_home_untold = told.is_err();
-    // Home that goes away holds up nothing that it knows of.
-    if let (None, Err(error)) = (&found, told) {
-        let why = format!("home has to name the target first: by that, a start knows of it: {error}");
-        return Err(Doubt { is_of_others: true, ..why.into() });
+    let is_new = found.as_ref().is_none_or(|found| other_document(found, &generation.mapping).is_some());
+    match told {
+        // Home alone says when.
+        Ok(Some(at)) if found.as_ref().is_none_or(|found| found.recorded != wanted.recorded) => {
+            wanted.recorded = Some(at);
+        }
+        // Home that goes away holds up nothing that it knows of.
+        Err(error) if is_new => {
+            let why = format!("home has to name the document and the target first: a start goes by that: {error}");
+            return Err(Doubt { is_of_others: true, ..why.into() });
+        }
+        _ => {}
     }
     let stored = match found.as_ref() == Some(&wanted) || !generation.records() {
         true => wanted,
@@ -261,42 +277,156 @@ async fn confirm(
     }
 }
 
-/// Where home names the targets of a mapping, so that a start knows of their state stores. `None`: each start reads its target.
-fn home_of_list<'p>(pipeline: &'p Pipeline, generation: &Generation) -> Option<&'p Arc<Connection>> {
+/// Where home names the document and the targets of a mapping, so that a start knows of them. `None`: home is its target, and the
+/// state store there says all.
+pub(super) fn home_of_list<'p>(pipeline: &'p Pipeline, generation: &Generation) -> Option<&'p Arc<Connection>> {
     let settings = &pipeline.shared.settings;
-    let is_read = [DEFAULT_TARGET, &settings.home].contains(&generation.target.name.as_str());
-    settings.home_connection().filter(|_| generation.mapping.target_rule.is_some() || !is_read)
+    let is_elsewhere = generation.mapping.target_rule.is_some() || generation.target.name != settings.home;
+    settings.home_connection().filter(|_| is_elsewhere)
 }
 
-/// Writes at home what the state store on a target is to say of the document and of the targets, where it is written at all.
+/// Lets a document act on a target where home names it, or a file does. One that only the state store of a target has runs nowhere:
+/// whoever can write there has no say on the other targets.
+async fn heed_home(
+    pipeline: &Pipeline,
+    generation: &Generation,
+    home: &Connection,
+    found: Option<&Inventory>,
+) -> Result<(), Doubt> {
+    let mapping = &generation.mapping;
+    let other = |store: &Inventory| other_document(store, mapping).filter(|one| !pipeline.supersedes(one));
+    let theirs = found.and_then(other);
+    let is_of_file = found.is_some() && theirs.is_none() && generation.is_of_file;
+    let is_believed = |list: &Inventory| theirs.is_none() && other(list).is_none();
+    let list = match home_says(pipeline, home, is_believed).await {
+        Ok(list) => list,
+        // Home that goes away holds up nothing that is as it was.
+        Err(_) if is_of_file => return Ok(()),
+        Err(error) => {
+            let why = format!("home, which names the document in force, cannot be read: {error}");
+            return Err(Doubt { is_of_others: true, ..why.into() });
+        }
+    };
+    let target = &generation.target.name;
+    let is_home = *target == pipeline.shared.settings.home;
+    let why = match list {
+        None if found.is_none() || is_of_file => return Ok(()),
+        None => format!(
+            "target `{target}`: home names no document of the mapping, and the state store on the target holds another one than \
+             its file: nothing is written or deleted there. Put that document into the file"
+        ),
+        Some(list) => match (other(&list), theirs, found.filter(|found| !is_home && is_later(found, &list))) {
+            (None, None, _) => return Ok(()),
+            (None, Some(theirs), None) => {
+                // A target that was out of sight, or was put back.
+                pipeline.supersede(&theirs);
+                return Ok(());
+            }
+            (Some(_), _, None) => {
+                let why =
+                    format!("target `{target}`: home names another document, which goes on until this one is released");
+                return Err(Doubt { found: Some(Box::new(list)), ..why.into() });
+            }
+            (_, _, Some(_)) => format!(
+                "target `{target}`: the state store there holds a later document than home names: home was put back to an earlier \
+                 state, or somebody else wrote that document. Nothing is written or deleted there. If home was put back, put back \
+                 its ConfigMap `{}` as it was; or delete that one, where the file has the document of the state store",
+                inventory::name_of_list(&pipeline.shared.settings.engine, &mapping.name)
+            ),
+        },
+    };
+    let store = inventory::name(&pipeline.shared.settings.engine, &mapping.name);
+    let why = format!(
+        "{why}. To have what home or the file says act there at once, and count nothing that it deletes, take the field `document` \
+         out of the ConfigMap `{store}` on the target"
+    );
+    Err(why.into())
+}
+
+/// Whether a state store holds another document than home, and says that it is a later one.
+fn is_later(store: &Inventory, home: &Inventory) -> bool {
+    let is_other = |theirs: Arc<Mapping>| other_document(store, &theirs).is_some();
+    store.recorded > home.recorded
+        && !store.document.is_empty()
+        && compiled(&home.document).map_or(store.document != home.document, is_other)
+}
+
+/// What home says of a mapping. It is read where nothing is known that is to be believed.
+async fn home_says(
+    pipeline: &Pipeline,
+    home: &Connection,
+    is_believed: impl Fn(&Inventory) -> bool,
+) -> Result<Option<Inventory>, String> {
+    let (began, term) = (Instant::now(), pipeline.shared.lease.number());
+    let mut told = pipeline.controller.told_home.lock().await;
+    let of_term = |known: &Option<(u64, Inventory)>| known.clone().filter(|(of, _)| *of == term).map(|(_, list)| list);
+    if let Some(list) = of_term(&told.list).filter(is_believed) {
+        return Ok(Some(list));
+    }
+    let inventories = pipeline.shared.inventories(home.endpoint());
+    let read = match told.failed_since(began) {
+        Some(why) => Err(why),
+        None => match read_list(&inventories, pipeline.writer.mapping()).await {
+            Ok(list) => {
+                told.list = list.clone().map(|list| (term, list));
+                Ok(list)
+            }
+            Err(error) => {
+                told.failed = Some((Instant::now(), error.to_string()));
+                Err(error.to_string())
+            }
+        },
+    };
+    match (read, of_term(&told.written)) {
+        (Ok(list), written) => Ok(list.into_iter().chain(written).max_by_key(|list| list.recorded)),
+        (Err(_), Some(written)) => Ok(Some(written)),
+        (Err(why), None) => Err(why),
+    }
+}
+
+/// What is written at home of a mapping. While home was its only target, the state store there alone was.
+async fn read_list(home: &Inventories, mapping: &str) -> Result<Option<Inventory>, RequestError> {
+    let (list, store) = (home.list_of_targets(mapping).await?, home.get(mapping).await?);
+    let resource_version = list.as_ref().map(|list| list.resource_version.clone()).unwrap_or_default();
+    let latest = store.into_iter().chain(list).max_by_key(|one| one.recorded);
+    Ok(latest.map(|one| Inventory { is_list: true, resource_version, ..one }))
+}
+
+/// Writes at home what the state store on a target is to say of the document and of the targets, where it is written at all. Gives
+/// when home has it that the document was recorded.
 async fn tell_home(
     pipeline: &Pipeline,
     generation: &Generation,
     store: &Inventory,
     permit: &Permit,
     unanswered: &mut Unanswered,
-) -> Result<(), String> {
-    let Some(home) = home_of_list(pipeline, generation).filter(|_| generation.records()) else { return Ok(()) };
+) -> Result<Option<Timestamp>, String> {
+    let Some(home) = home_of_list(pipeline, generation).filter(|_| generation.records()) else { return Ok(None) };
     let inventories = pipeline.shared.inventories(home.endpoint().permitted(permit.clone()));
     let began = Instant::now();
     let mut told = pipeline.controller.told_home.lock().await;
     if let Some(why) = told.failed_since(began) {
         return Err(why);
     }
+    if !std::ptr::eq(generation, &*pipeline.generation()) {
+        return Err("another document runs meanwhile".to_owned());
+    }
     let term = pipeline.shared.lease.number();
     let known = told.list.take().filter(|(of, _)| *of == term && unanswered.write.is_none());
     let stored = async {
         let known = match known {
             Some((_, list)) => Some(list),
-            None => inventories.list_of_targets(&store.mapping).await?,
+            None => read_list(&inventories, &store.mapping).await?,
         };
         let list = list_of_targets(store, known.as_ref());
         if known.as_ref() == Some(&list) { Ok(list) } else { inventories.put(&list).await }
     };
     match stored.await {
         Ok(list) => {
+            let recorded = list.recorded;
+            told.written = Some((term, list.clone()));
             told.list = Some((term, list));
-            Ok(())
+            Ok(recorded)
         }
         Err(error) => {
             unanswered.write_failed(&error);
@@ -306,15 +436,20 @@ async fn tell_home(
     }
 }
 
-/// What home is to say of a mapping with this state store. Those of several targets were not written at one moment: the last one
-/// counts.
+/// What home is to say of a mapping with this state store. Each document is later there than the one before it, whatever clocks
+/// say.
 fn list_of_targets(store: &Inventory, known: Option<&Inventory>) -> Inventory {
-    let same = known.filter(|known| known.documents() == store.documents());
+    let recorded = match known.and_then(|known| Some((known, known.recorded?))) {
+        None => store.recorded,
+        Some((known, at)) if known.documents() == store.documents() => store.recorded.max(Some(at)),
+        // A clock would make it later than what home said before it was put back.
+        Some((known, at)) => Some(known.next_moment(at)),
+    };
     Inventory {
         mapping: store.mapping.clone(),
         document: store.document.clone(),
         provider: store.provider.clone(),
-        recorded: same.map_or(store.recorded, |known| known.recorded.max(store.recorded)),
+        recorded,
         source: store.source.clone(),
         targets: store.targets.clone(),
         home: store.home.clone(),
@@ -582,7 +717,9 @@ pub(super) async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), R
     match pipeline.shared.settings.home_connection().filter(|_| is_last) {
         Some(home) => {
             // None of them writes it any more.
-            pipeline.controller.told_home.lock().await.list = None;
+            let mut told = pipeline.controller.told_home.lock().await;
+            (told.list, told.written) = (None, None);
+            drop(told);
             at(home.endpoint()).remove_list_of_targets(mapping).await
         }
         None => Ok(()),
@@ -623,8 +760,6 @@ async fn read_once(target: &Target, shared: &Shared, events: &mpsc::Sender<Event
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::jiff::Timestamp;
-
     use super::*;
     use crate::multicluster::request_error::Status;
 
@@ -661,22 +796,37 @@ mod tests {
         assert_eq!(told.failed_since(Instant::now()), None, "who comes later asks it again");
     }
 
-    /// By its moment alone, home's word differs from one that a removal is under way to.
+    fn at(moment: i64, document: &str) -> Inventory {
+        Inventory {
+            document: document.into(),
+            recorded: Timestamp::from_millisecond(moment).ok(),
+            ..Inventory::default()
+        }
+    }
+
+    /// By its moment alone, home's word differs from one that a removal is under way to. And it says which of two documents is the
+    /// later one, whatever the clock said when a state store was written.
     #[test]
     fn home_names_the_last_moment_at_which_any_target_recorded_the_document() {
-        let at = |second: i64, document: &str| Inventory {
-            document: document.into(),
-            recorded: Timestamp::from_second(second).ok(),
-            ..Inventory::default()
-        };
         for (store, known, recorded) in [
-            (at(2, "a"), None, 2),
-            (at(2, "a"), Some(at(1, "a")), 2),
-            (at(1, "a"), Some(at(2, "a")), 2),
-            (at(1, "a"), Some(at(2, "b")), 1),
+            (at(20, "a"), None, 20),
+            (at(20, "a"), Some(at(10, "a")), 20),
+            (at(10, "a"), Some(at(20, "a")), 20),
+            (at(10, "a"), Some(at(20, "b")), 21),
+            (at(90, "a"), Some(at(20, "b")), 21),
         ] {
             let list = list_of_targets(&store, known.as_ref());
-            assert_eq!(list.recorded, Timestamp::from_second(recorded).ok());
+            assert_eq!(list.recorded, Timestamp::from_millisecond(recorded).ok());
         }
+    }
+
+    /// Of home that was put back, what a state store holds since is later, and not what was released after it.
+    #[test]
+    fn a_state_store_is_later_than_home_by_another_document_and_a_later_moment() {
+        let home = at(20, "a");
+        assert!(is_later(&at(21, "b"), &home));
+        assert!(!is_later(&at(20, "b"), &home) && !is_later(&at(10, "b"), &home));
+        assert!(!is_later(&at(21, "a"), &home), "home could not be told the moment");
+        assert!(!is_later(&at(21, ""), &home), "a person has taken the document out");
     }
 }

@@ -624,7 +624,8 @@ impl Engine {
         // The mode is the brake: that of the document in the file counts for the one in force too, also after a restart.
         let mode = self.catalog.mapping(&entry.mapping.name).map_or(entry.mapping.mode, |in_file| in_file.mapping.mode);
         let phase = self.limit(&entry.mapping.name, self.phase(entry, mode));
-        let generation = Generation { mode, ..Generation::new(entry.mapping.clone(), phase, target) };
+        let is_of_file = entry.standing == Standing::Running;
+        let generation = Generation { mode, is_of_file, ..Generation::new(entry.mapping.clone(), phase, target) };
         match self.pipelines.get(slot) {
             None => self.start(slot, generation),
             Some(running) if running.pipeline.runs(&generation) => return false,

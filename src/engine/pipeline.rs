@@ -51,11 +51,13 @@ pub struct Generation {
     pub target: Arc<Target>,
     /// What the engine may do for it now: the mode of the document in the file, where that waits.
     pub mode: Mode,
+    /// Whether the document is that of a file. Any other one has to be home's.
+    pub is_of_file: bool,
 }
 
 impl Generation {
     pub fn new(mapping: Arc<Mapping>, phase: Phase, target: Arc<Target>) -> Self {
-        Self { mode: mapping.mode, mapping, phase, target }
+        Self { mode: mapping.mode, mapping, phase, target, is_of_file: false }
     }
 
     /// Whether it writes the state store.
@@ -184,6 +186,8 @@ impl Pipeline {
         Arc::ptr_eq(&current.mapping, &generation.mapping)
             && (current.phase, current.mode) == (generation.phase, generation.mode)
             && Arc::ptr_eq(&current.target, &generation.target)
+            // What was in a file stays so once that is broken.
+            && (current.is_of_file || !generation.is_of_file)
     }
 
     /// Swaps the generation. Watches that are no longer needed are dropped, the others stay open.

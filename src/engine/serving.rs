@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use super::inventory::{Inventory, document_hash};
+use super::keeper::home_of_list;
 use super::pipeline::{Generation, Pipeline};
 use super::rehearse::{OnTarget, rehearse};
 use super::slots::Slot;
@@ -320,7 +321,7 @@ impl Engine {
         };
         let former: BTreeSet<String> = store.former.iter().map(|former| former.source.resource.clone()).collect();
         let was_former = self.in_force.get(name).is_some_and(|one| matches!(one.stage, Stage::Former(_)));
-        if former.is_empty() && was_former {
+        if former.is_empty() && was_former && !store.is_list {
             self.end_waiting(name);
             return self.converge();
         }
@@ -333,7 +334,9 @@ impl Engine {
         let document = document.filter(|one| !is_retained || names_other_sources(one, &entry.mapping));
         let Some(document) = document.filter(|one| !pipeline.supersedes(one)) else { return };
         let is_in_force = |one: &Arc<Pipeline>| one.is_confirmed_with(&entry.mapping);
-        if stage == Stage::Serving && (is_earlier || (!is_later && self.pipelines_of(name).any(is_in_force))) {
+        // What home says counts, whatever this process knew.
+        let is_former = is_earlier || (!is_later && self.pipelines_of(name).any(is_in_force));
+        if stage == Stage::Serving && !store.is_list && is_former {
             // A target that was out of sight, or that the mapping had once and has again.
             pipeline.supersede(&document);
             return pipeline.check_inventory();
@@ -371,6 +374,12 @@ impl Engine {
                 Next::Passes => self.next_step(&name),
                 next => next,
             };
+            let next = match next {
+                Next::Over | Next::Passes if self.lacks_home(&name) => {
+                    Next::GoesOn(Why::Unknown("the home cluster, which records it first, cannot be reached".to_owned()))
+                }
+                next => next,
+            };
             match next {
                 Next::Over => {
                     self.close_ledger(&name);
@@ -391,6 +400,14 @@ impl Engine {
             self.converge();
         }
         self.released.clear();
+    }
+
+    /// Whether home cannot be reached, which has to name a document before a target does.
+    fn lacks_home(&self, name: &str) -> bool {
+        let is_lost = self.targets.get(&self.shared.settings.home).is_some_and(|home| home.is_lost());
+        let is_named_there = |pipeline: &Arc<Pipeline>| home_of_list(pipeline, &pipeline.generation()).is_some();
+        let is_edit = |(_, entry): (&InForce, &Entry)| !is_removal(entry);
+        is_lost && self.waiting(name).is_some_and(is_edit) && self.pipelines_of(name).any(is_named_there)
     }
 
     /// What is held of a document that waits.

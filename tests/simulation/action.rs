@@ -206,6 +206,8 @@ pub enum Action {
     /// The provider of the API puts a new schema behind it: with the field `status.edition`, or without.
     Schema,
     Meddle(SourceRef, Meddling),
+    /// Somebody writes a document of their own into the state store on a target, or takes it out.
+    Usurp(Side),
     /// Somebody with a namespace of their own on the target copies an object into it, with all labels and annotations.
     Plant(SourceRef),
     /// The namespace of a tenant's objects is deleted.

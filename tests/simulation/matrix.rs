@@ -176,7 +176,7 @@ pub fn faults_of(action: Action) -> Vec<String> {
 /// and in named worlds.
 const ELSEWHERE: [&[&str]; 3] = [
     &["EditAdopt", "Mutate", "EditFleet", "EditSpread", "EditOnTargetChange", "EditVersion", "EditHand"],
-    &["List", "Mark", "Fill", "Version", "Keep", "Reject"],
+    &["List", "Mark", "Fill", "Version", "Keep", "Reject", "Usurp"],
     &["SecretSelect", "MeddleFields", "MeddleDisguise", "MeddleResize", "MeddleRotate"],
 ];
 

@@ -202,7 +202,7 @@ pub struct World {
     /// Sources that carried marks of a mapping before it came.
     pub marked: BTreeSet<String>,
     /// The mappings whose records a target's backup holds.
-    backed_up: BTreeMap<Side, (&'static str, u32)>,
+    backed_up: BTreeMap<Side, (&'static str, u32, Option<Value>)>,
     /// What is known so far of what it comes to.
     run: Run,
     pub processes: BTreeMap<u32, Process>,

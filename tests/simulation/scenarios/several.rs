@@ -233,3 +233,21 @@ fn no_target_is_served_before_home_has_recorded_the_mapping() {
         holds(&several(spread, Kcp, &steps), 8);
     }
 }
+
+/// Whoever can write ConfigMaps on one target has no say on the others. The engine waits there until a person takes that out.
+#[test]
+fn a_document_that_somebody_writes_into_the_state_store_on_a_target_runs_nowhere() {
+    let steps = [
+        (0, Action::Create(X)),
+        (30_000, Action::Usurp(Side::Second)),
+        (5_000, Action::Crash(0)),
+        (0, Action::Start(0)),
+        (30_000, Action::Change(X)),
+        (60_000, Action::Usurp(Side::Second)),
+    ];
+    for spread in [Spread::Both, Spread::Second] {
+        for run in held(&several(spread, Kcp, &steps), 4) {
+            assert!(!run.trace.iter().any(|line| line.contains("-foreign")), "{:#?}", run.trace);
+        }
+    }
+}

@@ -7,11 +7,11 @@ use sync_engine::sandbox::{Admission, Request};
 
 use super::super::action::{Action, Edit, Forever, Roster, TENANTS, Versions};
 use super::super::checker::{AFTERMATH, Approved, RECORDS, state_store};
-use super::super::mapping::{GUEST, Spread};
+use super::super::mapping::{GUEST, MAIN, Rule, Spread};
 use super::super::matrix::is_fault;
 use super::super::replicas;
 use super::super::server::{
-    Ahead, Side, accept, binding, binding_url, new_schema, no_widgets, serve_widgets, widget_versions, widgets,
+    Ahead, Side, accept, binding, binding_url, merge, new_schema, no_widgets, serve_widgets, widget_versions, widgets,
     workspace, workspace_url,
 };
 use super::{File, World, text};
@@ -66,6 +66,7 @@ impl World {
             }
             Action::DeleteWorkspace(tenant) => self.source_server(&Request::delete(&workspace_url(tenant))),
             Action::Meddle(source, meddling) => self.meddle(source, meddling),
+            Action::Usurp(side) => self.usurp(side),
             Action::DeleteNamespace(source) => {
                 let namespace = self.namespace(source);
                 self.target_server(&Request::delete(&format!("/api/v1/namespaces/{namespace}")));
@@ -296,13 +297,14 @@ impl World {
             if !names.iter().flatten().all(has_records) {
                 return;
             }
-            self.backed_up.insert(side, (self.mapping.name, self.guests));
+            let recorded = self.recorded_at(side);
+            self.backed_up.insert(side, recorded);
         }
         self.core(|core| core.server(side).back_up());
     }
 
     fn restore(&mut self, side: Side, ahead: Ahead) {
-        if side.is_target() && self.backed_up.get(&side) != Some(&(self.mapping.name, self.guests)) {
+        if side.is_target() && self.backed_up.get(&side) != Some(&self.recorded_at(side)) {
             return;
         }
         if !self.core(|core| core.server(side).restore(ahead)) {
@@ -330,6 +332,25 @@ impl World {
                 }
             }
         }
+    }
+
+    /// What the records on a target are of. Home that names another document than targets hold waits for a person.
+    fn recorded_at(&self, side: Side) -> (&'static str, u32, Option<Value>) {
+        let list = || self.get(side, &state_store(&format!("{}.targets", self.mapping.name)));
+        let list = if side == Side::Target { list() } else { None };
+        (self.mapping.name, self.guests, list.map(|list| list["data"]["document"].clone()))
+    }
+
+    /// Somebody's own document, later than any.
+    fn usurp(&self, side: Side) {
+        let url = state_store(self.mapping.name);
+        let Some(store) = self.get(side, &url) else { return };
+        let mut mapping = self.mapping.clone();
+        mapping.rules.push(Rule { id: "foreign", suffix: "-foreign", ..MAIN });
+        let theirs = Value::from(mapping.document(self.plan.is_kcp, false).to_string());
+        let document = if store["data"]["document"] == theirs { Value::Null } else { theirs };
+        let fields = json!({"data": {"document": document, "recorded": "2100-01-01T00:00:00Z"}});
+        self.core(|core| core.act(side, &merge(&url, &fields)));
     }
 
     /// Where one target holds all, the document in its state store is in force.
