@@ -624,6 +624,13 @@ impl Engine {
         // The mode is the brake: that of the document in the file counts for the one in force too, also after a restart.
         let mode = self.catalog.mapping(&entry.mapping.name).map_or(entry.mapping.mode, |in_file| in_file.mapping.mode);
         let phase = self.limit(&entry.mapping.name, self.phase(entry, mode));
+        if phase == Phase::Active
+            && !self.pipelines.contains_key(slot)
+            && let Some(why) = self.writes_beside(&slot.mapping, &entry.mapping)
+        {
+            self.hold_up(slot, why);
+            return false;
+        }
         let is_of_file = entry.standing == Standing::Running;
         let generation = Generation { mode, is_of_file, ..Generation::new(entry.mapping.clone(), phase, target) };
         match self.pipelines.get(slot) {

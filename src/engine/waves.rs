@@ -284,8 +284,8 @@ impl Engine {
         }
     }
 
-    /// Why a candidate waits for an edit of another mapping: until that is in force, both would write one part of the status.
-    fn writes_beside(&self, name: &str, candidate: &Mapping) -> Option<String> {
+    /// Why a document waits for an edit of another mapping: until that is in force, both would write one part of the status.
+    pub(super) fn writes_beside(&self, name: &str, candidate: &Mapping) -> Option<String> {
         let writes = |other: &str| {
             self.catalog.mapping(other).is_some_and(|entry| entry.standing != Standing::Retained) && other != name
         };
