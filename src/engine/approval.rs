@@ -398,7 +398,7 @@ impl Attendant {
         }
         let mut problems = Vec::new();
         if releases.term == Some(term) {
-            problems.extend(self.record_releases(&releases.progress, recorded).await.err());
+            problems.extend(self.record_releases(&releases.progress, recorded).await);
         }
         for (mapping, held) in held {
             let result = match held {
@@ -427,18 +427,15 @@ impl Attendant {
         Ok(())
     }
 
-    /// Records how far releases are, and tells of each once it is recorded.
-    async fn record_releases(
-        &self,
-        releases: &BTreeMap<String, Progress>,
-        recorded: &mut Recorded,
-    ) -> Result<(), Problem> {
+    /// Records how far releases are, and tells of each once it is recorded. What is refused of one holds up no other.
+    async fn record_releases(&self, releases: &BTreeMap<String, Progress>, recorded: &mut Recorded) -> Vec<Problem> {
+        let mut problems = Vec::new();
         let over = recorded.releases.keys().filter(|mapping| !releases.contains_key(*mapping));
         let over: Vec<(String, Option<&Progress>)> = over.map(|mapping| (mapping.clone(), None)).collect();
         let all = releases.iter().map(|(mapping, progress)| (mapping.clone(), Some(progress)));
         let news = all.filter(|(mapping, progress)| recorded.releases.get(mapping) != *progress);
         for (mapping, progress) in news.chain(over).collect::<Vec<_>>() {
-            let Some(approvals) = self.permitted() else { return Ok(()) };
+            let Some(approvals) = self.permitted() else { break };
             if let Err(problem) = approvals.write_release(&mapping, progress, recorded.releases.get(&mapping)).await {
                 match (&problem, progress) {
                     (Problem::Elsewhere(_), _) => recorded.term = None,
@@ -447,12 +444,17 @@ impl Attendant {
                     }
                     _ => {}
                 }
-                return Err(problem);
+                let is_of_all = problem.is_of_all();
+                problems.push(problem);
+                if is_of_all {
+                    break;
+                }
+                continue;
             }
             note(&mut recorded.releases, &mapping, progress.cloned());
             let _ = self.events.send(Event::ReleaseRecorded(mapping, progress.cloned())).await;
         }
-        Ok(())
+        problems
     }
 
     /// Nothing is held any more.
@@ -529,11 +531,21 @@ impl Problem {
     fn is_failure(&self) -> bool {
         !matches!(self, Self::Outdated { .. })
     }
+
+    /// Whether it is of home, or of this process: what else is to be written waits, too.
+    fn is_of_all(&self) -> bool {
+        match self {
+            Self::Unread(error) | Self::Unwritten(error) => error.retryable(),
+            Self::Elsewhere(_) => true,
+            Self::Outdated { .. } => false,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::multicluster::request_error::Status;
     use crate::release::waves::Stage;
 
     fn held(document: &str, deletions: &[(&str, usize)]) -> Held {
@@ -543,6 +555,14 @@ mod tests {
 
     fn record(uid: &str, held: Held) -> Record {
         Record { mapping: "widgets".into(), held, since: None, uid: uid.into(), resource_version: "7".into() }
+    }
+
+    #[test]
+    fn what_home_refuses_of_one_mapping_holds_up_no_other() {
+        let too_large = Status { code: 422, ..Status::default() };
+        assert!(!Problem::Unwritten(RequestError::Status(Box::new(too_large))).is_of_all());
+        let lost = RequestError::AnswerLost { url: "https://home".into(), reason: "the connection broke".into() };
+        assert!(Problem::Unwritten(lost).is_of_all(), "each request would last as long");
     }
 
     /// A create that comes after the record was deleted makes it anew, and nothing else would tell.
