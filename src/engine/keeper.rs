@@ -290,7 +290,7 @@ pub(super) fn home_of_list<'p>(pipeline: &'p Pipeline, generation: &Generation) 
 async fn heed_home(
     pipeline: &Pipeline,
     generation: &Generation,
-    home: &Connection,
+    home: &Arc<Connection>,
     found: Option<&Inventory>,
 ) -> Result<(), Doubt> {
     let mapping = &generation.mapping;
@@ -354,7 +354,7 @@ fn is_later(store: &Inventory, home: &Inventory) -> bool {
 /// What home says of a mapping. It is read where nothing is known that is to be believed.
 async fn home_says(
     pipeline: &Pipeline,
-    home: &Connection,
+    home: &Arc<Connection>,
     is_believed: impl Fn(&Inventory) -> bool,
 ) -> Result<Option<Inventory>, String> {
     let (began, term) = (Instant::now(), pipeline.shared.lease.number());

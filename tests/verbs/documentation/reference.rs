@@ -176,8 +176,9 @@ fn marks() -> Vec<String> {
 }
 
 /// What is limited, and the constant that limits it: file, name and unit.
-const LIMITS: [(&str, &str, &str, &str); 16] = [
+const LIMITS: [(&str, &str, &str, &str); 17] = [
     ("a mapping file", "src/reload/scan.rs", "MAX_FILE_BYTES", "bytes"),
+    ("a mapping", "crates/mapping/src/catalog/files.rs", "LARGEST", "bytes"),
     ("entries in the folder of mappings", "src/reload/scan.rs", "MAX_ENTRIES", ""),
     ("a mapping's name", "crates/mapping/src/compile/names.rs", "MAX_MAPPING_NAME", "characters"),
     ("an engine id", "src/cli/arguments.rs", "MAX_ENGINE_ID", "characters"),

@@ -9,6 +9,9 @@ use crate::diagnostic::{Finding, is_error};
 use crate::schema::Schemas;
 use crate::yaml;
 
+/// Bytes of a mapping's document: a ConfigMap has 1 MiB, and the record of a release holds several documents.
+const LARGEST: usize = 256 << 10;
+
 #[derive(Debug)]
 pub(super) struct File {
     pub content: Arc<[u8]>,
@@ -53,6 +56,11 @@ impl Document {
         let (mut compiled, mut findings) = (outcome.compiled, outcome.findings);
         if let (Some(Compiled::Mapping(mapping)), Some(schemas)) = (&compiled, schemas) {
             findings.extend(check(mapping, schemas));
+        }
+        if matches!(compiled, Some(Compiled::Mapping(_))) && document.text.len() > LARGEST {
+            let message = format!("the mapping has {} bytes; more than {LARGEST} are not kept", document.text.len());
+            let finding = Finding::new("SE0010", document.span.start..document.span.start, message);
+            findings.push(finding.help("divide it among several mappings"));
         }
         if findings.iter().any(|finding| is_error(finding.code)) {
             compiled = None;

@@ -196,6 +196,18 @@ fn empty_and_unreadable_files_remove_nothing() {
     insta::assert_snapshot!(world.write("a.yaml", "# nothing any more\n"), @"mapping mongodb: removed with generation 1; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise");
 }
 
+/// A ConfigMap at home has to hold it beside those before it.
+#[test]
+fn a_mapping_that_is_too_large_is_refused_and_a_file_of_several_is_not() {
+    let mut world = World::default();
+    let padded = |name: &str, bytes: usize| format!("{}# {}\n", mapping(name, "x: $.x"), "x".repeat(bytes));
+    let two = [padded("a", 200 << 10), padded("b", 200 << 10)].join("---\n");
+    assert!(!world.write("two.yaml", &two).contains("error"));
+    let refused = world.write("c.yaml", &padded("c", 256 << 10));
+    assert!(refused.contains("c.yaml:1:1: error[SE0010]: the mapping has "), "{refused}");
+    assert!(world.catalog.mapping("c").is_none());
+}
+
 /// What is missing may be in what is broken, whichever file it stood in.
 #[test]
 fn nothing_is_removed_while_a_file_is_broken() {
