@@ -524,6 +524,19 @@ impl Observed {
             .ok_or_else(|| Reason::unseen(format!("whether other sources need {} is not known yet", object.reference)))
     }
 
+    /// Whether another engine has made an object that this source needs, for the same source: both serve it while a shard of kcp
+    /// moves to another partition.
+    pub fn is_served_by_another_engine(&self) -> bool {
+        self.answers.foreign.iter().any(|(reference, object)| {
+            let names = marks::label(object, marks::MAPPING).and_then(|label| label.split_once('.'));
+            let is_another = |(engine, mapping): (&str, &str)| {
+                let origin = marks::origin(&Writer::new(engine, mapping), object, reference);
+                engine != self.subject.writer.engine() && origin.as_ref() == Some(&self.subject.origin)
+            };
+            names.is_some_and(is_another)
+        })
+    }
+
     /// An object, if it belongs to this source, or is a shared one of this mapping: it is in one of the source's namespaces, and
     /// its self mark is true, or was true when this process saw it last.
     pub fn recognize(&self, reference: &Reference, object: &Arc<Value>) -> Option<TargetObject> {

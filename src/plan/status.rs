@@ -72,10 +72,12 @@ fn write(mapping: &Mapping, source: &Value, wanted: Option<Value>) -> Option<Act
 pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Option<Action> {
     source.get("status")?;
     let mut draft = Draft::of(mapping, observed, source, Redaction::default());
-    for field in mapping.status.fields.iter().filter(|field| field.on_missing != OnMissing::Keep) {
-        let _ = put(&mut draft.status, &field.target, Leaf::Remove);
+    if !observed.is_served_by_another_engine() {
+        for field in mapping.status.fields.iter().filter(|field| field.on_missing != OnMissing::Keep) {
+            let _ = put(&mut draft.status, &field.target, Leaf::Remove);
+        }
+        mapping.status.condition_types().for_each(|kind| remove_condition(&mut draft.status, kind));
     }
-    mapping.status.condition_types().for_each(|kind| remove_condition(&mut draft.status, kind));
     if !mapping.status.engine_conditions.is_empty() {
         let kind = engine_condition(observed.subject.writer.engine());
         if matches!(observed.phase, Phase::Leaving(_)) {
@@ -121,6 +123,8 @@ pub fn wanted(
     reasons: &mut Reasons,
 ) -> Option<Value> {
     let mut draft = Draft::of(mapping, observed, source, Redaction::new(mapping, observed, source, rendering));
+    // Two that write the same fields would do so without an end: the engine whose objects they are about tells of them.
+    let rendering = rendering.filter(|_| !observed.is_served_by_another_engine());
     if let Some(rendering) = rendering {
         draft.drop_former();
         let mut scope = lenient(mapping, &rendering.scope);

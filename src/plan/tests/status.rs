@@ -6,10 +6,10 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::world::{World, check_by, foreign, steps};
-use super::{CHAIN, DATABASES, causes, changed, db, edited, fresh, mapping, synced};
+use super::{CHAIN, DATABASES, causes, changed, db, edited, fresh, leave_filter, mapping, synced};
 use crate::mapping::schema::{Schema, Schemas};
 use crate::mapping::{Mapping, OnExit, Resource};
-use crate::object::marks::Reference;
+use crate::object::marks::{self, Reference, Writer};
 use crate::plan::{Phase, Prune};
 
 /// The causes, the writes, and the status, with each of its conditions as one text.
@@ -89,6 +89,33 @@ fn a_condition_has_the_time_at_which_its_status_changed() {
         format!("{} {}", up["reason"], up["lastTransitionTime"]).replace('"', "")
     });
     assert_eq!(told, ["Starting 2027-01-15T08:00:00Z", "Late 2027-01-15T08:00:00Z", "Running 2027-01-15T08:02:00Z"]);
+}
+
+/// The engine whose objects they are tells of a source that two engines see.
+#[test]
+#[rustfmt::skip]
+fn fields_and_conditions_are_told_by_the_engine_that_has_the_objects() {
+    fn made_by(world: &mut World, engine: &str) {
+        let (writer, reference) = (Writer::new(engine, "others"), world.reference("Database"));
+        let mark = writer.owner(&World::origin()).self_mark("db", &reference);
+        world.edit("Database", |object| {
+            object["metadata"]["labels"][marks::MAPPING] = json!(writer.label());
+            object["metadata"]["annotations"][marks::SELF] = json!(mark);
+        });
+    }
+    let ready = "    conditions: [{type: Ready, status: \"${{ objects.db.spec.members | default(0) == 3 }}\"}]\n";
+    let mapping = changed("  status:\n", &format!("  status:\n{ready}"));
+    steps(fresh().in_sync(&mapping), &[
+        ("another mapping of the same engine has them", |world| made_by(world, "main"), &mapping,
+            "Conflict; create Database, update status; {'conditions':['Ready False Ready ','Synced False Conflict a foreign object has the name that this one needs; it is left untouched'],'phase':'Pending'}"),
+        ("another engine has them, and says that they are ready", |world| {
+            made_by(world, "west");
+            world.edit_source(|source| source["status"]["conditions"][0]["status"] = json!("True"));
+        }, &mapping,
+            "Conflict; create Database; {'conditions':['Ready True Ready ','Synced False Conflict a foreign object has the name that this one needs; it is left untouched'],'phase':'Pending'}"),
+        ("the source leaves this one's filter", leave_filter, &mapping,
+            "in sync; list all, update status, release finalizer; {'conditions':['Ready True Ready ','Synced False NotSelected the object is not selected (any more)'],'phase':'Pending'}"),
+    ], told);
 }
 
 /// The schema of the consumer's API, with `status.observedGeneration`.
