@@ -147,10 +147,10 @@ async fn get<T: DeserializeOwned>(address: SocketAddr, path: &str) -> anyhow::Re
     .context("no answer within ten seconds")?
 }
 
-/// Whether there is nothing to do. Who stands by leaves that to the leader.
+/// Whether there is nothing to do. Who stands by leaves that to the leader, if there is one.
 fn is_well(status: &Status) -> bool {
-    if is_standby(status) {
-        return true;
+    if let Some(leader) = status.leader.as_ref().filter(|leader| leader.is_standby()) {
+        return !leader.leader.is_empty();
     }
     let is_in_sync = |mapping: &MappingOverview| mapping.not_synced.is_empty() && mapping.held == 0;
     status.conditions.is_empty() && status.problems.is_empty() && status.mappings.iter().all(is_in_sync)
@@ -299,8 +299,10 @@ mod tests {
         assert!(!is_well(&status) && is_well(&Status::default()));
         insta::assert_snapshot!(glance(&Status::default()));
         let leader = Leader { replica: "two".to_owned(), leader: "one".to_owned() };
-        let standby = Status { leader: Some(leader), ..status };
+        let standby = Status { leader: Some(leader.clone()), ..status };
         assert!(glance(&standby).contains("replica two stands by: one leads") && is_well(&standby));
+        let waiting = Status { leader: Some(Leader { leader: String::new(), ..leader }), ..standby };
+        assert!(glance(&waiting).contains("knows of no leader yet") && !is_well(&waiting));
     }
 
     #[test]

@@ -94,6 +94,8 @@ impl Election {
             // Sooner than a replica renews: a renewal is seen within a second, and so is a Lease that was handed back.
             let soon = self.terms.retry_period.mul_f64(0.3 + 0.15 * jitter.unit());
             let (condition, pause) = self.stand(&mut candidate, soon).await;
+            let leader = candidate.leader(&self.terms.replica, self.shared.lease.is_held());
+            self.shared.instruments.status.set_leader(&self.terms.replica, leader);
             self.shared.instruments.health.set(COMPONENT, condition);
             // Cancel-safe: a timer, and a token that stays cancelled.
             tokio::select! {

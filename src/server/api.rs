@@ -50,7 +50,7 @@ pub struct Status {
 pub struct Leader {
     /// The one that answers.
     pub replica: String,
-    /// The one that writes; empty where nobody does.
+    /// The one that writes; empty where it knows of none.
     pub leader: String,
 }
 
@@ -63,7 +63,7 @@ impl Leader {
     /// In words.
     pub fn words(&self) -> String {
         match self.leader.as_str() {
-            "" => format!("replica {} stands by, and nobody leads", self.replica),
+            "" => format!("replica {} stands by, and knows of no leader yet", self.replica),
             leader => format!("replica {} stands by: {leader} leads", self.replica),
         }
     }

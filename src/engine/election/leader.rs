@@ -53,6 +53,12 @@ impl Candidate {
         self.seen.as_ref().map(|seen| &seen.record).filter(|record| holder(record) == replica)
     }
 
+    /// Who writes, as far as this replica knows. It does not while it `may_write` nothing, though it holds the Lease.
+    pub fn leader(&self, replica: &str, may_write: bool) -> &str {
+        let holder = self.seen.as_ref().map(|seen| holder(&seen.record)).unwrap_or_default();
+        if holder == replica && !may_write { "" } else { holder }
+    }
+
     fn note(&mut self, record: Record) {
         self.seen = Some(Seen::after(self.seen.take(), record, Instant::now()));
     }
@@ -69,7 +75,6 @@ impl Election {
         let seen = candidate.seen.as_ref().map(|seen| &seen.record);
         match outcome {
             Outcome::Leads => {
-                self.shared.instruments.status.set_leader(&self.terms.replica, &self.terms.replica);
                 candidate.until = sent + self.terms.renew_deadline;
                 let is_early = candidate.from > Instant::now();
                 if !is_early {
@@ -84,7 +89,6 @@ impl Election {
             Outcome::Waits { until } => {
                 self.stand_back("another replica leads");
                 let leader = seen.map(holder).unwrap_or_default();
-                self.shared.instruments.status.set_leader(&self.terms.replica, leader);
                 (Condition::ready(format!("standby: `{leader}` leads")), no_later(soon, until))
             }
         }
@@ -186,6 +190,16 @@ mod tests {
         };
         let seen = [("other", "7"), ("other", "9"), ("", "4"), ("", "4"), ("other", "12")];
         assert_eq!(seen.map(|(holder, version)| is_restored(holder, version)), [false, false, true, true, false]);
+    }
+
+    #[test]
+    fn a_replica_that_holds_the_lease_leads_once_it_may_write() {
+        let mut candidate = Candidate::default();
+        assert_eq!(candidate.leader("me", false), "");
+        candidate.note(record("me", 15, "1"));
+        assert_eq!([false, true].map(|may_write| candidate.leader("me", may_write)), ["", "me"]);
+        candidate.note(record("other", 15, "2"));
+        assert_eq!(candidate.leader("me", false), "other");
     }
 
     #[tokio::test(start_paused = true)]
