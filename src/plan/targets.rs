@@ -380,10 +380,6 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
     // What leaves a target is told as well.
     let chosen = |name: &String| choices.iter().any(|choice| choice.cluster.as_ref() == Ok(name));
     let left: BTreeSet<&String> = known(among).into_iter().filter(|name| !chosen(name)).collect();
-    let has_left_its_provider = |name: &String| {
-        let rule = mapping.target_rule.as_ref().filter(|rule| rule.fleet.is_some() && !rule.allowed.contains(name));
-        rule.is_some() && !among.selected.contains(name)
-    };
     // A source that was restored may name fewer targets than have objects of it.
     let has_any = |name: &String| among.other(name).is_some_and(|other| !is_empty(&other.objects));
     let left = left.into_iter().map(|name| (name, Ok(name), pins.contains_key(name) || has_any(name)));
@@ -406,12 +402,11 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
             Some((Reach::Seen, Some(why))) if has_objects || why.cause != Cause::Unknown => {
                 tell(why.cause, &why.detail)
             }
+            // One that left its provider is not waited for, whether it can be reached or not.
+            Some((Reach::Lost, Some(why))) if why.cause == Cause::Retained => tell(why.cause, &why.detail),
             // It may have orphaned objects, also where the source does not name it.
             Some((Reach::Starting, _)) => return None,
-            Some((Reach::Lost, _)) if has_objects => match cluster.is_ok_and(has_left_its_provider) {
-                true => tell(Cause::Waiting, "it is no longer among the provider's clusters"),
-                false => tell(Cause::Waiting, "its cluster cannot be reached"),
-            },
+            Some((Reach::Lost, _)) if has_objects => tell(Cause::Waiting, "its cluster cannot be reached"),
             Some(_) => {}
         }
     }

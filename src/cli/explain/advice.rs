@@ -46,9 +46,10 @@ impl Advice {
                 "an edit or the removal of the mapping takes away more than `release.maxLost` allows",
                 "`sync-engine approve MAPPING`, or go back to the former document",
             ),
-            Cause::Retained => {
-                ("the source left the mapping's filter, and `onExit: Retain` keeps its objects", "nothing")
-            }
+            Cause::Retained => (
+                "the source, or one of its targets, is not selected any more: the objects there are kept",
+                "nothing",
+            ),
             Cause::Orphaned => (
                 "objects of an earlier source with this name exist",
                 "see [Orphaned objects](operations.md#orphaned-objects)",

@@ -471,9 +471,11 @@ fn a_cluster_that_leaves_the_selection_keeps_what_it_has() {
     targets.selected.clear();
     assert_eq!(targets.settle(&fleet(), "fleet/west"), "Retained");
     assert!(targets.worlds["fleet/west"].has("Database"));
-    targets.reach.insert("fleet/west", Reach::Lost);
-    targets.settle(&fleet(), "east");
-    assert!(targets.message().contains("it is no longer among the provider's clusters"), "{}", targets.message());
+    for reach in [Reach::Seen, Reach::Lost] {
+        targets.reach.insert("fleet/west", reach);
+        targets.settle(&fleet(), "east");
+        assert_eq!(targets.shown(), "east fleet/west; held by east fleet/west; Retained", "{reach:?}");
+    }
     targets.reach.insert("fleet/west", Reach::Seen);
     targets.delete();
     targets.settle(&fleet(), "fleet/west");
