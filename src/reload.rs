@@ -211,9 +211,13 @@ impl Reloader {
             let earlier = std::mem::replace(&mut self.current, Arc::new(files));
             self.tell_problems(&earlier);
             self.pass_on().await?;
-        } else if !self.last.accepted && !self.waiting.is_empty() {
-            // What was held may be approved by now.
+        } else if !self.waiting.is_empty() {
+            // What was held may be approved by now, and what was still rehearsed may be held. What the edit changed is told again.
+            let former = self.last.clone();
             self.pass_on().await?;
+            if former.accepted && self.last.accepted {
+                self.last = former;
+            }
         }
         for reply in self.waiting.drain(..) {
             // Whoever asked may have hung up.
