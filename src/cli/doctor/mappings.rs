@@ -11,7 +11,7 @@ use crate::mapping::diagnostic::Finding;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{ApiExportRef, Mapping, Resource, SourceClusters};
 use crate::multicluster::Endpoint;
-use crate::rights::{Place, Rights, Rule, Setting, rights};
+use crate::rights::{Place, Rights, Rule, Setting, rights, targets};
 use crate::survey::access::Access;
 use crate::survey::{Scene, Surveyor, TargetCluster, Unseen};
 use crate::yaml::Node;
@@ -67,7 +67,7 @@ impl<'a> Visit<'a> {
                 Err(why) => findings.push(unseen(at_export(spec), &why)),
             }
         }
-        self.rights(spec, &needed, &mut findings).await;
+        self.rights(mapping, &needed, &mut findings).await;
         match self.surveyor.target(mapping).await {
             Err(why) => findings.push(unseen(place_of(spec, "target"), &why)),
             Ok(target) => {
@@ -125,30 +125,31 @@ impl<'a> Visit<'a> {
         findings.extend(unasked(spec, export, needed, found));
     }
 
-    async fn rights(&self, spec: &Node, needed: &Rights, findings: &mut Vec<Finding>) {
+    async fn rights(&self, mapping: &Mapping, needed: &Rights, findings: &mut Vec<Finding>) {
         for (place, rules) in &needed.places {
             // A place that cannot be reached is said where it is looked at.
             let of = |name: &str| Vec::from_iter(self.surveyor.connection(name).map(|found| found.endpoint()));
-            let (endpoints, side, at) = match place {
-                Place::Target(name) => (of(name), "target", "target"),
-                Place::Source(name) | Place::Hub(name) => (of(name), "source", "source"),
+            let (endpoints, side) = match place {
+                Place::Target(name) => (of(name), "target"),
+                Place::Source(name) | Place::Hub(name) => (of(name), "source"),
                 Place::Fleet(provider) => {
                     let clusters = self.surveyor.clusters(provider).await.unwrap_or_default();
-                    (clusters.into_iter().map(|(_, endpoint, _)| endpoint).collect(), "source", "source")
+                    (clusters.into_iter().map(|(_, endpoint, _)| endpoint).collect(), "source")
                 }
                 Place::Provider { connection, path } => {
                     let connection = self.surveyor.connection(connection).ok();
                     let workspace = connection.and_then(|found| found.workspace(path.as_deref()).ok());
-                    (Vec::from_iter(workspace), "provider", "source")
+                    (Vec::from_iter(workspace), "provider")
                 }
             };
+            let (what, at) = role_of(place, mapping);
             for endpoint in endpoints {
                 let lacking = self.lacking(&endpoint, rules).await;
                 if lacking.is_empty() {
                     continue;
                 }
-                let message = format!("the engine's user may not do all that it needs on the {side}");
-                let finding = Finding::new("SE0806", place_of(spec, at), message)
+                let message = format!("the engine's user may not do all that it needs on {what}");
+                let finding = Finding::new("SE0806", place_of(&mapping.spec, at), message)
                     .help(format!("`sync-engine rbac --for {side}` prints what to apply there"))
                     .note(format!("asked at {}", endpoint.url()));
                 findings.push(lacking.into_iter().fold(finding, |finding, line| finding.note(line)));
@@ -209,6 +210,21 @@ fn template<'m>(mapping: &'m Mapping, id: &str) -> Option<&'m Node> {
     written.get("template").map(|node| &**node)
 }
 
+/// What a place is to a mapping, and the part of the document that names it.
+fn role_of(place: &Place, mapping: &Mapping) -> (&'static str, &'static str) {
+    let target = if mapping.spec.entry("targets").is_some() { "targets" } else { "target" };
+    match place {
+        Place::Target(_) => ("the target", target),
+        Place::Fleet(provider) if targets(mapping, "").contains(place) => match &mapping.source.clusters {
+            SourceClusters::Provider(source) if source == provider => ("a cluster of the fleet", "source"),
+            _ => ("a target", target),
+        },
+        Place::Source(_) | Place::Fleet(_) => ("the source", "source"),
+        Place::Hub(_) => ("the cluster that lists others", "source"),
+        Place::Provider { .. } => ("the provider", "source"),
+    }
+}
+
 fn at_export(spec: &Node) -> Range<usize> {
     spec.get("source").map_or(0..0, |source| place_of(source, "apiExport"))
 }
@@ -221,4 +237,21 @@ fn unseen(at: Range<usize>, why: &Unseen) -> Finding {
         _ => "SE0801",
     };
     Finding::new(code, at, why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mapping::compile::{Compiled, compile};
+
+    #[test]
+    fn a_fleet_of_targets_is_no_source() {
+        let text = include_str!("../../../examples/fleet/mappings/hub-and-spoke.yaml");
+        let mapping = match compile(&crate::yaml::parse_one(text).expect("a document")).compiled {
+            Some(Compiled::Mapping(mapping)) => mapping,
+            other => panic!("{other:?}"),
+        };
+        let role_of = |provider: &str| role_of(&Place::Fleet(provider.to_owned()), &mapping);
+        assert_eq!([role_of("shops"), role_of("office")], [("a target", "targets"), ("the source", "source")]);
+    }
 }
