@@ -163,8 +163,13 @@ pub(super) fn mappings(paths: &[PathBuf]) -> Result<Files, Misconfigured> {
 
 /// The folder `mappings` in a folder that has one; else the path itself.
 pub(super) fn folder_of_mappings(path: &Path) -> PathBuf {
-    let inner = if path == Path::new(".") { PathBuf::from(MAPPINGS) } else { path.join(MAPPINGS) };
+    let inner = part_of(path, MAPPINGS);
     if inner.is_dir() { inner } else { path.to_owned() }
+}
+
+/// A folder in another one, as it is shown to people: without `./`.
+pub(super) fn part_of(path: &Path, name: &str) -> PathBuf {
+    if path == Path::new(".") { PathBuf::from(name) } else { path.join(name) }
 }
 
 /// A folder beside the folder of mappings that a path names; `None` for standard input.

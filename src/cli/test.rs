@@ -136,7 +136,7 @@ fn files(arguments: &TestArguments) -> Result<Files, Misconfigured> {
 /// The folders `examples` of folders that have a folder `mappings`.
 fn examples(paths: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
     let has_mappings = |path: &&PathBuf| inputs::folder_of_mappings(path) != **path;
-    paths.iter().filter(has_mappings).map(|path| path.join("examples")).filter(|folder| folder.is_dir())
+    paths.iter().filter(has_mappings).map(|path| inputs::part_of(path, "examples")).filter(|folder| folder.is_dir())
 }
 
 /// The tests by their files. Those that cannot be read are among the catalog's diagnostics.

@@ -129,7 +129,9 @@ impl Compiler {
             self.check_object(from);
         }
         let object = spec.from.as_ref().map(|from| from.value.as_str()).or(from);
-        if object.is_none() {
+        // What is to be an expression names its object itself.
+        let is_path = path.0.as_str().is_some_and(|text| !names::is_template(text));
+        if object.is_none() && is_path {
             let finding = Finding::new("SE0310", path.0.headline(), "it is not clear which object this path reads");
             self.report(finding.help("name it for all paths with `status.from`, or for this one with `from`"));
         }
