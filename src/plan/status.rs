@@ -192,7 +192,7 @@ impl<'s> Draft<'s> {
 
     /// A text for the consumer.
     fn told(&self, text: String) -> String {
-        if self.mapping.status.redact { self.redaction.text(text) } else { text }
+        if self.mapping.status.redact { self.redaction.text(cut_text(text, 2 * MAX_TEXT)) } else { text }
     }
 
     /// What only former documents wrote goes, unless the consumer's schema requires it.
@@ -224,7 +224,9 @@ impl<'s> Draft<'s> {
 
     fn set_field(&mut self, field: &StatusField, leaf: Leaf) -> Result<(), Unrendered> {
         let leaf = match leaf {
-            Leaf::Set(value) => Leaf::Set(bounded(if field.redact { self.redaction.value(value) } else { value })?),
+            // What is too large anyway is not searched for each name. Half a name that is cut off here is cut off once more.
+            Leaf::Set(value) if field.redact => Leaf::Set(bounded(self.redaction.value(bounded(value, 2)?), 1)?),
+            Leaf::Set(value) => Leaf::Set(bounded(value, 1)?),
             leaf => leaf,
         };
         if leaf == Leaf::Keep || !is_kept(self.observed, field) {
@@ -278,7 +280,7 @@ impl<'s> Draft<'s> {
         if !knows(observed, "/conditions") {
             return;
         }
-        let condition = Condition { message: cut_text(condition.message), ..condition };
+        let condition = Condition { message: cut_text(condition.message, MAX_TEXT), ..condition };
         let Ok(status) = map(&mut self.status) else { return };
         let slot = status.entry("conditions").or_insert_with(|| json!([]));
         let Some(all) = slot.as_array_mut() else { return };
@@ -362,22 +364,23 @@ const MAX_TEXT: usize = 32_768;
 /// Bytes of one field of the status.
 const MAX_FIELD: usize = 128 * 1024;
 
-/// A value as it goes to the consumer: an operator may write more into its status than a consumer's object can hold.
-fn bounded(value: Value) -> Result<Value, Unrendered> {
-    let value = with_texts(value, &cut_text);
+/// A value as it goes to the consumer, or `times` as large: an operator may write more into its status than a consumer's object
+/// can hold.
+fn bounded(value: Value, times: usize) -> Result<Value, Unrendered> {
+    let value = with_texts(value, &|text| cut_text(text, times * MAX_TEXT));
     let is_nested = value.is_array() || value.is_object();
     let bytes = if is_nested { value.to_string().len() } else { 0 };
-    if bytes > MAX_FIELD {
+    if bytes > times * MAX_FIELD {
         let why = format!("it has {bytes} bytes, more than the {MAX_FIELD} that are copied: take less of it");
         return Err(Unrendered::Failed(why));
     }
     Ok(value)
 }
 
-fn cut_text(mut text: String) -> String {
+fn cut_text(mut text: String, most: usize) -> String {
     // Most are shorter in bytes already.
-    if text.len() > MAX_TEXT
-        && let Some((end, _)) = text.char_indices().nth(MAX_TEXT - 1).filter(|_| text.chars().count() > MAX_TEXT)
+    if text.len() > most
+        && let Some((end, _)) = text.char_indices().nth(most - 1).filter(|_| text.chars().count() > most)
     {
         text.truncate(end);
         text.push('…');

@@ -216,7 +216,7 @@ fn the_consumer_reads_what_is_waited_for_and_why_it_was_refused() {
 fn what_is_copied_into_a_status_is_bounded() {
     let mapping = changed(
         "      version: $.status.version\n",
-        "      version: $.status.version\n      log: {path: $.status.log}\n      all: {path: \"$.status.many[*]\", take: all}\n    conditions: [{mirror: {from: db, types: [Ready]}}]\n",
+        "      version: $.status.version\n      log: {path: $.status.log}\n      all: {path: \"$.status.many[*]\", take: all}\n    conditions: [{mirror: {from: db, types: [Ready]}}]\n    redact: Consumer\n",
     );
     let mut world = fresh().in_sync(&mapping);
     let long = "ü".repeat(1_400_000);
@@ -236,4 +236,12 @@ fn what_is_copied_into_a_status_is_bounded() {
     world.edit("Database", |object| object["status"]["many"] = json!(many(1000)));
     assert_eq!(causes(&world.settle(&mapping)), "StatusFailed");
     assert_eq!(world.status()["all"], json!(many(3)), "what it had stays");
+    // It is not searched for names, by which it would become small enough.
+    world.seen.target.url = Some("https://api.edge.example.com:6443".to_owned());
+    let named = |count: usize| vec!["api.edge.example.com ".repeat(50); count];
+    for (count, causes_then) in [(300, "StatusFailed"), (200, "in sync")] {
+        world.edit("Database", |object| object["status"]["many"] = json!(named(count)));
+        assert_eq!(causes(&world.settle(&mapping)), causes_then, "{count}");
+    }
+    assert_eq!(world.status()["all"][199], "target ".repeat(50));
 }
