@@ -1,5 +1,6 @@
 //! Related objects: where they are, what expressions read of them, and what their copies hold.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use data_encoding::BASE64;
@@ -46,7 +47,7 @@ pub enum State {
 }
 
 /// Namespace and name in a cluster.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct At {
     pub namespace: String,
     pub name: String,
@@ -77,7 +78,7 @@ pub fn resolve(
     scope: &mut Scope,
 ) -> Vec<Resolved> {
     mapping.related.iter().for_each(|rule| scope.set_related(&rule.id, ObjectState::Missing(RelatedMissing::Wait)));
-    let mut resolved = Vec::new();
+    let (mut resolved, mut readables) = (Vec::new(), Readables::new());
     // None of them waits for itself: each round settles one more at least.
     for _ in 0..mapping.related.len() + render::judged(mapping).count() {
         render::set_vars(mapping, scope);
@@ -90,7 +91,7 @@ pub fn resolve(
                 Ok(false) => return (Ok(Vec::new()), ObjectState::Missing(RelatedMissing::Skip)),
                 Err(why) => Err(why.into()),
             };
-            let state = state(rule, &resolved);
+            let state = state(rule, &resolved, &mut readables);
             (resolved, state)
         });
         let (found, states): (_, Vec<_>) = found.unzip();
@@ -309,9 +310,20 @@ fn checked(what: &str, name: String) -> Result<String, Unrendered> {
     Err(Unrendered::Failed(format!("`{what}`: the name {why}")))
 }
 
+/// What expressions read of originals, by what they are and where they go: thousands of them, which are found again for each
+/// rule that may depend on another one.
+type Readables = BTreeMap<(*const Value, At, At), Arc<Value>>;
+
 /// What expressions read: the object, with where it comes from and where it goes.
-fn state(rule: &RelatedRule, resolved: &Resolved) -> ObjectState {
-    let readable = |one: &Related| one.present().map(|found| Arc::new(readable(found, one)));
+fn state(rule: &RelatedRule, resolved: &Resolved, known: &mut Readables) -> ObjectState {
+    if !rule.is_read {
+        return ObjectState::Missing(RelatedMissing::Wait);
+    }
+    let mut readable = |one: &Related| {
+        let found = one.present()?;
+        let key = (Arc::as_ptr(found), one.from.clone(), one.to.clone());
+        Some(known.entry(key).or_insert_with(|| Arc::new(readable(found, one))).clone())
+    };
     let (is_unseen, missing) = (unseen(resolved).is_some(), rule.on_missing);
     let Ok(all) = resolved else {
         return if is_unseen { ObjectState::Unseen } else { ObjectState::Missing(RelatedMissing::Wait) };

@@ -168,6 +168,8 @@ pub struct RelatedRule {
     pub owner_reference: bool,
     pub on_missing: RelatedMissing,
     pub owner: OriginalOwner,
+    /// Whether an expression reads it.
+    pub is_read: bool,
 }
 
 /// Whose the objects are that a rule can read.

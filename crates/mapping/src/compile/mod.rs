@@ -343,6 +343,7 @@ impl Compiler {
             // Which step follows the key of one of several, only the run tells.
             rule.is_asked = read.verdicts.contains(&rule.id) || rule.is_read && rule.for_each.is_some();
         }
+        mapping.related.iter_mut().for_each(|rule| rule.is_read = read.related.contains(&rule.id));
         let owners: Vec<_> = mapping.related.iter().map(|rule| owner_of(&mapping, rule)).collect();
         mapping.related.iter_mut().zip(owners).for_each(|(rule, owner)| rule.owner = owner);
         Some(mapping)

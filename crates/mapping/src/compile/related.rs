@@ -58,6 +58,7 @@ impl Compiler {
             owner_reference: spec.owner_reference,
             on_missing: spec.on_missing,
             owner: OriginalOwner::default(),
+            is_read: false,
         })
     }
 

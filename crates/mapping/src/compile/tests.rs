@@ -67,6 +67,17 @@ fn everything_written_is_kept() {
     assert!(mapping.text.starts_with("# Everything") && mapping.text.ends_with("PerSecond: 10}\n"));
 }
 
+/// What nothing reads is not made readable for each plan.
+#[test]
+fn related_objects_that_expressions_read_are_told_from_the_others() {
+    let one = |id: &str| format!("    - {{id: {id}, direction: ToTarget, resource: secrets.v1, from: {{name: {id}}}}}\n");
+    let related = format!("  related:\n{}{}  objects:\n", one("copied"), one("read"));
+    let text = GOOD.replace("  objects:\n", &related).replace("vars.members + 1", "related.read.data.a");
+    let mapping = mapping(&text);
+    let all: Vec<_> = mapping.related.iter().map(|rule| (&*rule.id, rule.is_read)).collect();
+    assert_eq!(all, [("copied", false), ("read", true)]);
+}
+
 #[test]
 fn dependencies_are_named_or_read() {
     let mapping = mapping(include_str!("../../../../tests/ui/documents/dependencies.yaml"));
