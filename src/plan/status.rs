@@ -635,7 +635,7 @@ fn message_of(cause: Cause) -> &'static str {
         Cause::Deleting => "what it has is being deleted",
         Cause::Recreated => "what an earlier object of this name had still exists; the provider of the service decides",
         Cause::Held => "a change of the service would delete what this object has; its provider has to approve it",
-        Cause::Retained => "the object or one of its clusters is not selected (any more); what is there is kept as it is",
+        Cause::Retained => "the object or one of its clusters is not selected (any more); what is there is kept",
         Cause::Orphaned => "what an earlier object of this name had is kept",
         Cause::StatusFailed => "part of the status could not be computed or written",
         Cause::RequestFailed => "a request to the service's cluster failed; it is repeated",

@@ -254,7 +254,7 @@ pub struct ReconcileSpec {
     /// Waits between retries.
     #[serde(default)]
     pub backoff: BackoffSpec,
-    /// Limit of writes to the target. Default: 0, no limit.
+    /// Limit of writes to the target a second, which mappings with the same limit share. Default: 0, no limit.
     pub target_writes_per_second: Option<u32>,
 }
 

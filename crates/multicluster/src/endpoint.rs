@@ -145,7 +145,7 @@ impl Endpoint {
         self.permits.iter().all(Permit::holds)
     }
 
-    /// The same, whose writes and those of others with a limit follow each other at this pace. 0: no limit.
+    /// The same, whose writes and those of others with this limit follow each other at this pace. 0: no limit.
     pub fn paced(mut self, writes_per_second: u32) -> Endpoint {
         self.writes_per_second = writes_per_second;
         self

@@ -28,8 +28,8 @@ pub(super) struct AddressLimits {
     paused: Mutex<BTreeMap<String, Instant>>,
     breaker: Mutex<Option<Break>>,
     pub(super) counters: Arc<Counters>,
-    /// When the next write is due that a limit of writes a second applies to.
-    due: Mutex<Option<Instant>>,
+    /// When the next write is due that a limit of writes a second applies to, by that limit: a low one delays nobody else.
+    due: Mutex<BTreeMap<u32, Instant>>,
     /// When the address gave the last answer, or when somebody began to use it.
     heard: Mutex<Instant>,
     /// Advances whenever a watch at this address sees a version go back: the server was restored to an earlier state.
@@ -77,8 +77,9 @@ impl AddressLimits {
         }
         let at = {
             let mut due = self.due.lock();
-            let at = due.unwrap_or_else(Instant::now).max(Instant::now());
-            *due = Some(at + Duration::from_secs(1) / writes_per_second);
+            let next = due.entry(writes_per_second).or_insert_with(Instant::now);
+            let at = (*next).max(Instant::now());
+            *next = at + Duration::from_secs(1) / writes_per_second;
             at
         };
         sleep_until(at).await;
@@ -278,5 +279,24 @@ impl Counters {
         let mut counted = self.0.lock();
         *counted.requests.entry((verb, code)).or_default() += 1;
         counted.latencies.entry(verb).or_default().add(took);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_low_limit_of_writes_delays_none_that_have_another_limit() {
+        let (limits, start) = (AddressLimits::new(Arc::default()), Instant::now());
+        let quick = async {
+            limits.wait_until_due(100).await;
+            start.elapsed()
+        };
+        let (_, quick) = tokio::join!(join_all((0..8).map(|_| limits.wait_until_due(1))), quick);
+        assert!(quick < Duration::from_secs(1), "{quick:?}");
+        assert!(start.elapsed() >= Duration::from_secs(7), "those with the same limit share it");
     }
 }

@@ -53,7 +53,7 @@ impl Candidate {
         self.seen.as_ref().map(|seen| &seen.record).filter(|record| holder(record) == replica)
     }
 
-    /// Who writes, as far as this replica knows. It does not while it `may_write` nothing, though it holds the Lease.
+    /// Who writes, as far as this replica knows: it does itself once it may, which can be after it has taken the Lease.
     pub fn leader(&self, replica: &str, may_write: bool) -> &str {
         let holder = self.seen.as_ref().map(|seen| holder(&seen.record)).unwrap_or_default();
         if holder == replica && !may_write { "" } else { holder }

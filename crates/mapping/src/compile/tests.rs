@@ -70,7 +70,8 @@ fn everything_written_is_kept() {
 /// What nothing reads is not made readable for each plan.
 #[test]
 fn related_objects_that_expressions_read_are_told_from_the_others() {
-    let one = |id: &str| format!("    - {{id: {id}, direction: ToTarget, resource: secrets.v1, from: {{name: {id}}}}}\n");
+    let one =
+        |id: &str| format!("    - {{id: {id}, direction: ToTarget, resource: secrets.v1, from: {{name: {id}}}}}\n");
     let related = format!("  related:\n{}{}  objects:\n", one("copied"), one("read"));
     let text = GOOD.replace("  objects:\n", &related).replace("vars.members + 1", "related.read.data.a");
     let mapping = mapping(&text);
