@@ -164,6 +164,10 @@ impl Tally {
         sum.cost.requests = sum.cost.requests.saturating_add(requests);
     }
 
+    pub fn planned(&self, took: Duration) {
+        self.so_far().cost.planned += took;
+    }
+
     pub fn fail(&self, error: &RequestError) {
         let mut sum = self.so_far();
         sum.retry = Some(sum.retry.unwrap_or_default().max(error.retry_after().unwrap_or_default()));

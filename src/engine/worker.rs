@@ -370,7 +370,9 @@ async fn converge(
         latest.catch_up(observed);
         see_newcomers(pipeline, observed);
         let mut places = None;
+        let begun = Instant::now();
         let planned = plan_noting(&generation.mapping, observed, &mut places);
+        executor.tally.planned(begun.elapsed());
         note_places(pipeline, generation, observed, places, &mut progress.noted);
         let (actions, then) = match planned {
             Plan::Act(actions) => (actions, None),

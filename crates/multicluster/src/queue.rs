@@ -50,8 +50,10 @@ impl Requeue {
 /// What a reconcile took.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Requests sent, which are the turns that its cluster pays: at least 1.
+    /// Requests sent: a turn each, which its cluster pays.
     pub requests: u32,
+    /// How long it was planned. Meanwhile nobody else is served.
+    pub planned: Duration,
     /// What was written, by where: hashes of both.
     pub writes: BTreeMap<u64, u64>,
 }
@@ -61,14 +63,24 @@ impl Cost {
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.requests = self.requests.saturating_add(other.requests);
+        self.planned = self.planned.saturating_add(other.planned);
         self.writes.extend(&other.writes);
         self
     }
+
+    /// The turns that its cluster pays beyond the one that it had.
+    fn debt(&self) -> u32 {
+        let planned = u32::try_from(self.planned.as_millis() / TURN.as_millis()).unwrap_or(u32::MAX);
+        self.requests.saturating_add(planned).saturating_sub(1)
+    }
 }
+
+/// Planning that costs as much as a request.
+const TURN: Duration = Duration::from_millis(5);
 
 impl From<u32> for Cost {
     fn from(requests: u32) -> Self {
-        Self { requests, writes: BTreeMap::new() }
+        Self { requests, ..Self::default() }
     }
 }
 
@@ -305,7 +317,7 @@ impl Queue {
         self.seats.worked(&key.cluster, now.saturating_duration_since(since), now);
         if let Some(lane) = self.lanes.get_mut(&key.cluster) {
             lane.in_flight -= 1;
-            lane.debt = lane.debt.saturating_add(cost.requests.saturating_sub(1)).min(MOST_DEBT);
+            lane.debt = lane.debt.saturating_add(cost.debt()).min(MOST_DEBT);
         }
         self.pace.sent(&key, &cost, now);
         let cluster = key.cluster.clone();
