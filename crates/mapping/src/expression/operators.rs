@@ -126,8 +126,8 @@ fn calculate_integers(operator: Arithmetic, left: i128, right: i128) -> Result<N
         Arithmetic::Add => left.checked_add(right),
         Arithmetic::Subtract => left.checked_sub(right),
         Arithmetic::Multiply => left.checked_mul(right),
-        Arithmetic::FloorDivide => left.checked_div_euclid(right),
-        Arithmetic::Remainder => left.checked_rem_euclid(right),
+        Arithmetic::FloorDivide => floored(left, right).map(|(quotient, _)| quotient),
+        Arithmetic::Remainder => floored(left, right).map(|(_, rest)| rest),
         Arithmetic::Divide => None,
     };
     result
@@ -141,9 +141,24 @@ fn calculate_floats(operator: Arithmetic, left: f64, right: f64) -> f64 {
         Arithmetic::Subtract => left - right,
         Arithmetic::Multiply => left * right,
         Arithmetic::Divide => left / right,
-        Arithmetic::FloorDivide => left.div_euclid(right),
-        Arithmetic::Remainder => left.rem_euclid(right),
+        Arithmetic::FloorDivide => floored_floats(left, right).0,
+        Arithmetic::Remainder => floored_floats(left, right).1,
     }
+}
+
+/// Quotient and rest as in Python and Jinja: the quotient is rounded down, and the rest has the divisor's sign.
+fn floored(left: i128, right: i128) -> Option<(i128, i128)> {
+    let (quotient, rest) = (left.checked_div(right)?, left.checked_rem(right)?);
+    let is_above = rest != 0 && (rest < 0) != (right < 0);
+    Some(if is_above { (quotient - 1, rest + right) } else { (quotient, rest) })
+}
+
+/// The same of floats.
+fn floored_floats(left: f64, right: f64) -> (f64, f64) {
+    let rest = left % right;
+    let quotient = ((left - rest) / right).round();
+    let is_above = rest != 0.0 && (rest < 0.0) != (right < 0.0);
+    if is_above { (quotient - 1.0, rest + right) } else { (quotient, rest) }
 }
 
 impl Arithmetic {
