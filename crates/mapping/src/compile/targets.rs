@@ -8,10 +8,10 @@ use crate::diagnostic::Finding;
 use crate::document::{
     ClustersSpec, Direction, MappingSpec, SourceClustersSpec, TargetChange, TargetSpec, TargetsSpec,
 };
-use crate::expression::{Root, RootSet};
+use crate::expression::{Base, Expr, Root, RootSet, Segment};
 use crate::leaf::Leaf;
 use crate::names::{is_dns_label, is_dns_subdomain};
-use crate::template::Text;
+use crate::template::{Template, Text};
 use crate::yaml::Spanned;
 use crate::{ClusterSelection, OWN_CLUSTER, StatusRules, TargetChoice, TargetRule};
 
@@ -213,6 +213,14 @@ impl Compiler {
             names::connection(name, &mut self.findings);
         }
     }
+}
+
+/// Whether a template reads `placement.name`, or `placement` as a whole.
+pub(super) fn reads_name(template: &Template) -> bool {
+    let paths = template.root().expressions().into_iter().flat_map(Expr::paths);
+    let mut of_placement = paths.filter(|path| matches!(path.base, Base::Root(Root::Placement)));
+    let is_namespace = |step: &Segment| matches!(step, Segment::Key(key) if key == "namespace");
+    of_placement.any(|path| !path.segments.first().is_some_and(is_namespace))
 }
 
 /// The first target that a rule names; of a fleet alone, the provider.
