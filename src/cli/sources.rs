@@ -51,7 +51,8 @@ pub(super) fn all(paths: &[PathBuf]) -> Result<Vec<Value>, Misconfigured> {
     Ok(paths.iter().map(|path| objects(path)).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
-fn is_object(object: &Value) -> bool {
+/// Whether a value has what every object of Kubernetes has.
+pub(super) fn is_object(object: &Value) -> bool {
     !text(object, "apiVersion").is_empty() && !text(object, "kind").is_empty() && object["metadata"].is_object()
 }
 
@@ -116,7 +117,7 @@ fn admitted(mut object: Value, mapping: &Mapping, schemas: &Schemas) -> Result<V
     Ok(object)
 }
 
-/// Target objects as they are. They may leave out required fields; what they contain must be valid.
+/// Objects as they are in a cluster. They may leave out required fields; what they contain must be valid.
 ///
 /// # Errors
 /// What the API server would refuse one for.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
+use self::problem::Problem;
 use self::results::{Case, Covered, Results, Tested};
 use super::arguments::{Format, MappingArguments};
 use super::inputs;
@@ -32,7 +33,8 @@ can be in one folder with their objects and golden files.
 Coverage counts what the cases of a mapping evaluate, all together: each expression, both outcomes of `when`, `ready`, `failed` \
 and `{% if %}`, both values of `a if b else c`, the fallback of `default`, and that a list gives an item.
 
-Exit codes: 0 every case passes; 1 a case fails, or coverage is too low; 2 usage error; 3 a file is missing, or a document is wrong.";
+Exit codes: 0 every case passes; 1 a case fails or cannot be used, or coverage is too low; 2 usage error; 3 a mapping or \
+test is missing or wrong.";
 
 /// Flags of `test`.
 #[derive(Debug, Args)]
@@ -158,7 +160,7 @@ impl Bench<'_> {
     /// Golden files to write are added to `goldens`.
     ///
     /// # Errors
-    /// When a file that a case names cannot be used, or its mapping is not there.
+    /// When its mapping is not there.
     fn run(
         &self,
         file: &str,
@@ -171,8 +173,8 @@ impl Bench<'_> {
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
         let mut cases = Vec::new();
         for case in &test.spec.cases {
-            let placed = |Misconfigured(why)| Misconfigured(format!("{file}: case `{}`: {why}", case.name));
-            let problems = case::run(self, &entry.mapping, &recorder, folder, case, goldens).map_err(placed)?;
+            let problems = case::run(self, &entry.mapping, &recorder, folder, case, goldens)
+                .unwrap_or_else(|Misconfigured(why)| vec![Problem::said(why)]);
             cases.push(Case { name: case.name.clone(), passed: problems.is_empty(), problems });
         }
         Ok(Tested { name, file: file.to_owned(), mapping, cases })

@@ -261,7 +261,8 @@ impl Scene {
         let kinds = Ok(Kinds::in_sight(mapping.objects.iter().map(|rule| &rule.kind)));
         let present = Ok(Source::Present(source.clone()));
         let mut observed = Observed::new(writer, key, origin, present, kinds, Timestamp::UNIX_EPOCH);
-        observed.related = Originals::Given(self.related.iter().map(stored).collect());
+        let related = self.related.iter().map(|object| stored(object, &observed.subject.key));
+        observed.related = Originals::Given(related.collect());
         observed.consumer.path.clone_from(&self.workspace_path);
         observed.consumer.schema.clone_from(&self.schema);
         observed.target.places = render::namespaces(mapping, &[], &observed);
@@ -269,9 +270,17 @@ impl Scene {
     }
 }
 
-/// An object as a server would store it.
-fn stored(object: &Arc<Value>) -> Arc<Value> {
+/// A related object as a server would store it: where the source has a namespace, so has what always lives in one.
+fn stored(object: &Arc<Value>, source: &Key) -> Arc<Value> {
     let mut stored = object.clone();
+    let is_placed = object["kind"] == "Secret" || object["kind"] == "ConfigMap";
+    if is_placed
+        && !source.namespace.is_empty()
+        && metadata(object, "namespace").is_empty()
+        && let Some(fields) = Arc::make_mut(&mut stored).get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        fields.insert("namespace".to_owned(), "default".into());
+    }
     if object["kind"] == "Secret" && object.get("stringData").is_some() {
         encode_string_data(Arc::make_mut(&mut stored));
     }
@@ -354,7 +363,7 @@ impl Preview<'_> {
 
     /// Whether nothing reads a related object of the scene. Of a kind, all that the mapping reads must be known.
     pub fn is_unread(&self, object: &Arc<Value>) -> bool {
-        let object = stored(object);
+        let object = stored(object, &self.targets[0].observed.subject.key);
         let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
         let may_read = |rule: &RelatedRule| {
             rule.resource.api_version() == text("apiVersion") && rule.resource.may_serve(text("kind"))

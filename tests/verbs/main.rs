@@ -526,12 +526,24 @@ spec:
     }
     let other = head
         .replace("source: source.yaml", "source: {apiVersion: example.dev/v2, kind: Database, metadata: {name: a}}");
-    fs::write(root.path().join("maps/a.test.yaml"), other).expect("a test");
-    assert_snapshot!(said(&root, ["test ROOT/maps"]), @"
-    exit 3
-    stderr:
-    error: ROOT/maps/a.test.yaml: case `holds`: its source must be one of databases.v1.example.dev
-    ");
+    let related = "    - name: reads
+      source: source.yaml
+      related: [{apiVersion: example.dev/v1, kind: Cluster, metadata: {name: c}, spec: {size: 9}}]
+    - name: is cut short
+      source: source.yaml
+      related: [{kind: Secret, metadata: {name: c}}]
+";
+    fs::write(root.path().join("maps/a.test.yaml"), other + related).expect("a test");
+    let said = said(&root, ["test ROOT/maps --schemas ROOT/schemas"]);
+    let each = "  FAIL  holds
+        its source must be one of databases.v1.example.dev
+  FAIL  reads
+        an API server would refuse Cluster c:
+          spec.size: Invalid value: 9: spec.size in body should be less than or equal to 2
+  FAIL  is cut short
+        Secret c lacks `apiVersion`, `kind` or `metadata`, which every object has
+";
+    assert!(said.starts_with("exit 1\n") && said.contains(each), "{said}");
 }
 
 /// No consumer can accept what the provider does not ask for.
@@ -603,7 +615,13 @@ fn a_case_that_shows_nothing_fails() {
                 "{given}      expect: {{objects.cache: null, placement.nam: null}}\n      expectStatus: {{fase: null}}\n"
             ),
         ),
-        case("absent", &format!("{given}      expectStatus: {{phase: Pending, size: null}}\n")),
+        case(
+            "absent",
+            &format!(
+                "{}      expectStatus: {{phase: Pending, size: null}}\n",
+                given.replace(", namespace: default", "")
+            ),
+        ),
     ];
     let status = "{type: object, properties: {phase: {type: string}, size: {type: integer}}}";
     let sizes = SIZES.replace("        properties:\n", &format!("        properties:\n          status: {status}\n"));

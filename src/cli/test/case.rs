@@ -26,7 +26,7 @@ use crate::yaml::{Entries, Raw};
 /// Problems of the case; none where it passes. Golden files to write are added to `goldens`.
 ///
 /// # Errors
-/// When a file that the case names cannot be used.
+/// When what the case gives, or a file that it names, cannot be used.
 pub(super) fn run(
     bench: &Bench,
     mapping: &Mapping,
@@ -140,6 +140,7 @@ fn scene(
     let is_beside = |object: &Value| *object != source && sources::reads(mapping, object);
     let beside: Vec<_> = given_together.into_iter().filter(is_beside).collect();
     let related = case.related.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?.concat();
+    sources::check_observed(&related, bench.schemas)?;
     let own = related.len();
     let mut scene = sources::scene(source, mapping, bench.schemas)?;
     scene.related = related.into_iter().chain(beside).map(Arc::new).collect();
@@ -188,7 +189,13 @@ fn below(folder: &Path, name: &str) -> Result<PathBuf, Misconfigured> {
 fn given(folder: &Path, raw: &Raw) -> Result<Vec<Value>, Misconfigured> {
     match raw.0.as_str() {
         Some(path) => sources::objects(&below(folder, path)?),
-        None => Ok(vec![raw.0.to_json()]),
+        None => match raw.0.to_json() {
+            object if sources::is_object(&object) => Ok(vec![object]),
+            object => Err(Misconfigured(format!(
+                "{} lacks `apiVersion`, `kind` or `metadata`, which every object has",
+                sources::title(&object)
+            ))),
+        },
     }
 }
 
