@@ -39,13 +39,13 @@ pub struct ApiSchemaSpec {
     pub kind: Spanned<String>,
     /// Short names for kubectl.
     #[serde(default)]
-    pub short_names: Vec<String>,
+    pub short_names: Vec<Spanned<String>>,
     /// What kubectl shows beside the age: paths such as `.status.phase` by their headings.
     #[serde(default)]
     pub columns: Entries<Spanned<String>>,
     /// Resources of the consumers' workspaces that the mapping reads or writes, such as `secrets`.
     #[serde(default)]
-    pub claims: Vec<String>,
+    pub claims: Vec<Spanned<String>>,
     /// The field `metadata.name`.
     pub name: Option<Raw>,
     /// Fields of `spec`.

@@ -1,13 +1,15 @@
 //! kcp's documents of an API that an `ApiSchema` says in short.
 
+use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::compile::{is_version, parse_resource};
 use crate::diagnostic::Finding;
 use crate::document::ApiSchemaDocument;
 use crate::hash::tuple_hash;
+use crate::names::{is_dns_label, is_dns_subdomain};
 use crate::object::claims::WRITE;
-use crate::yaml::{Node, NodeValue, Spanned, meant};
+use crate::yaml::{Node, NodeValue, Spanned, closest, meant};
 
 /// What is written from an `ApiSchema`.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +78,14 @@ pub fn build(document: &ApiSchemaDocument, findings: &mut Vec<Finding>) -> Optio
         let help = format!("`v1beta1`, for example; `resource` has `{}` already", resource.version);
         fields.findings.push(Finding::new("SE0132", name.span(), message).help(help));
     }
+    for name in spec.short_names.iter().filter(|name| !is_dns_label(name)) {
+        let finding = Finding::new("SE0132", name.span(), format!("`{}` is no short name", name.value));
+        fields.findings.push(finding.help("lower case letters, digits and `-`: `db`, for example"));
+    }
+    for claim in spec.claims.iter().filter(|claim| !is_claim(claim)) {
+        let finding = Finding::new("SE0132", claim.span(), format!("`{}` is no resource to claim", claim.value));
+        fields.findings.push(finding.help("a plural with its group, without a version: `secrets`, `deployments.apps`"));
+    }
     if fields.findings.len() > before {
         return None;
     }
@@ -84,7 +94,7 @@ pub fn build(document: &ApiSchemaDocument, findings: &mut Vec<Finding>) -> Optio
         "kind": spec.kind.value, "listKind": format!("{}List", spec.kind.value), "plural": resource.plural, "singular": lower,
     });
     if !spec.short_names.is_empty() {
-        names["shortNames"] = json!(spec.short_names);
+        names["shortNames"] = spec.short_names.iter().map(|name| name.value.as_str()).collect();
     }
     let version = |name: &str, served: bool, storage: bool| {
         json!({
@@ -108,8 +118,8 @@ pub fn build(document: &ApiSchemaDocument, findings: &mut Vec<Finding>) -> Optio
     // kcp lets nobody change the spec of an APIResourceSchema: another spec has another name.
     let prefix = format!("{}-{}", resource.version, tuple_hash([&*body.to_string()], 8));
     let name = format!("{prefix}.{}.{}", resource.plural, resource.group);
-    let claim = |claim: &String| {
-        let (resource, group) = claim.split_once('.').unwrap_or((claim, ""));
+    let claim = |claim: &Spanned<String>| {
+        let (resource, group) = claim.split_once('.').unwrap_or((claim.as_str(), ""));
         json!({"group": group, "resource": resource, "verbs": WRITE})
     };
     let claims = spec.claims.iter().map(claim).collect();
@@ -230,10 +240,14 @@ impl Fields<'_> {
             let help = "`key=value`, values with spaces in quotes: `description=\"The size.\"`".to_owned();
             return self.wrong(node, format!("`{}` cannot be read", text.trim()), help);
         };
-        for (key, value) in markers {
+        for (index, (key, value)) in markers.iter().enumerate() {
+            if markers[..index].iter().any(|(earlier, _)| earlier == key) {
+                let message = format!("`{key}` stands here twice");
+                return self.wrong(node, message, "a field has each marker once".into());
+            }
             let names = MARKERS.map(|(name, _)| name);
-            let Some((_, forms)) = MARKERS.iter().find(|(name, _)| *name == key) else {
-                let help = meant(&key, &names).unwrap_or_else(|| format!("there are: {}", names.join(", ")));
+            let Some((_, forms)) = MARKERS.iter().find(|(name, _)| name == key) else {
+                let help = meant(key, &names).unwrap_or_else(|| format!("there are: {}", names.join(", ")));
                 return self.wrong(node, format!("a field has no `{key}`"), help);
             };
             if !forms.is_empty() && !forms.contains(&form) {
@@ -244,7 +258,7 @@ impl Fields<'_> {
                 "string" => Some(json!(text)),
                 form => serde_json::from_str(text).ok().filter(|value| is_of(value, form)),
             };
-            let said = match (&*key, &*value) {
+            let said = match (&**key, &**value) {
                 ("required", "true") => {
                     field.is_required = true;
                     continue;
@@ -255,13 +269,18 @@ impl Fields<'_> {
                 }
                 ("required" | "immutable", "false") => continue,
                 ("required" | "immutable", _) => None,
-                ("default", _) => typed(&value).map(|value| ("default", value)),
+                ("default", _) => typed(value).map(|value| ("default", value)),
                 ("enum", _) => {
                     let values: Option<Vec<_>> = value.split(',').map(|one| typed(one.trim())).collect();
                     values.map(|values| ("enum", json!(values)))
                 }
-                ("description" | "pattern", _) => Some((&*key, json!(value))),
-                _ => serde_json::from_str::<Value>(&value).ok().filter(Value::is_number).map(|value| (&*key, value)),
+                ("pattern", _) if Regex::new(value).is_err() => {
+                    let message = format!("`{value}` is no regular expression");
+                    let help = "groups are closed, `\\{` and `\\[` are the characters, and there is no `(?=…)`";
+                    return self.wrong(node, message, help.to_owned());
+                }
+                ("description" | "pattern", _) => Some((&**key, json!(value))),
+                _ => serde_json::from_str::<Value>(value).ok().filter(Value::is_number).map(|value| (&**key, value)),
             };
             match said {
                 Some((key, value)) => field.schema[key] = value,
@@ -276,22 +295,35 @@ impl Fields<'_> {
             return self.wrong(
                 node,
                 message,
-                "give another one, or let `enum`, `minimum` and `maximum` take it".into(),
+                "give another one, or let `enum`, `pattern` and the limits take it".into(),
             );
         }
         field
     }
 
     fn column(&mut self, name: &Spanned<String>, path: &Spanned<String>, root: &Value) -> Option<Value> {
-        let mut keys = path.split('.').skip(1);
-        let schema = keys.try_fold(root, |schema, key| schema["properties"].get(key));
-        match schema.and_then(|schema| schema["type"].as_str()).filter(|_| path.starts_with('.')) {
+        let (mut schema, mut before) = (root, String::new());
+        let mut help = "`.status.phase`, for example".to_owned();
+        for key in path.value.strip_prefix('.').unwrap_or(&path.value).split('.') {
+            let Some(below) = schema["properties"].get(key) else {
+                let fields = schema["properties"].as_object().into_iter().flatten();
+                let names: Vec<&str> = fields.map(|(name, _)| name.as_str()).collect();
+                if let Some(meant) = closest(key, &names) {
+                    help = format!("did you mean `{before}.{meant}`?");
+                }
+                schema = &Value::Null;
+                break;
+            };
+            schema = below;
+            before = format!("{before}.{key}");
+        }
+        match schema["type"].as_str().filter(|_| path.starts_with('.')) {
             Some(form) if !matches!(form, "object" | "array") => {
                 Some(json!({"name": name.value, "type": form, "jsonPath": path.value}))
             }
             _ => {
                 let message = format!("`{}` leads to no field that a column can show", path.value);
-                self.findings.push(Finding::new("SE0132", path.span(), message).help("`.status.phase`, for example"));
+                self.findings.push(Finding::new("SE0132", path.span(), message).help(help));
                 None
             }
         }
@@ -312,14 +344,28 @@ fn schema_of(of: &str) -> Option<Value> {
     }
 }
 
-/// Whether a value is one that `enum`, `minimum` and `maximum` leave.
+/// Whether a value is one that `enum`, `pattern` and the limits leave.
 fn takes(schema: &Value, value: &Value) -> bool {
     let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
     let is_listed = schema.get("enum").and_then(Value::as_array).is_none_or(|listed| listed.contains(value));
-    let is_within = |number: f64| {
-        bound("minimum").is_none_or(|least| number >= least) && bound("maximum").is_none_or(|most| number <= most)
+    let is_within = |number: f64, least: &str, most: &str| {
+        bound(least).is_none_or(|least| number >= least) && bound(most).is_none_or(|most| number <= most)
     };
-    is_listed && value.as_f64().is_none_or(is_within)
+    let pattern = schema.get("pattern").and_then(Value::as_str).and_then(|pattern| Regex::new(pattern).ok());
+    let fits = match value {
+        Value::String(text) => {
+            is_within(text.chars().count() as f64, "minLength", "maxLength")
+                && pattern.is_none_or(|pattern| pattern.is_match(text))
+        }
+        Value::Array(items) => is_within(items.len() as f64, "minItems", "maxItems"),
+        value => value.as_f64().is_none_or(|number| is_within(number, "minimum", "maximum")),
+    };
+    is_listed && fits
+}
+
+/// `secrets`, or `deployments.apps`.
+fn is_claim(claim: &str) -> bool {
+    is_dns_subdomain(claim) && !claim.split('.').nth(1).is_some_and(is_version)
 }
 
 fn is_of(value: &Value, form: &str) -> bool {
