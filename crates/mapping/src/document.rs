@@ -249,7 +249,7 @@ pub enum OnFailure {
 pub struct ReconcileSpec {
     /// Sources worked on at the same time. What takes longer than a quarter of a second keeps no other cluster waiting. Default: 8.
     pub concurrency: Option<Spanned<u16>>,
-    /// Every source is looked at again after this long, without any event. Default: `10h`.
+    /// Every source is looked at again after this long, without any event, `1s` at least. Default: `10h`.
     pub resync: Option<Period>,
     /// Waits between retries.
     #[serde(default)]

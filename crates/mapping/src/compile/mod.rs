@@ -206,6 +206,12 @@ struct Compiler {
 /// A field that means nothing without another, and what to write.
 type Needs = (&'static str, &'static str, &'static str);
 
+/// What goes with the waves of a release.
+const OF_WAVES: &[Needs] = &[
+    ("progressDeadline", "waves", "without `waves`, a document reaches all sources at once: leave this out"),
+    ("onFailure", "waves", "without `waves`, a document reaches all sources at once: leave this out"),
+];
+
 impl Compiler {
     fn new(spec: &MappingSpec) -> Self {
         let several = spec.objects.iter().filter(|object| object.for_each.is_some());
@@ -314,6 +320,9 @@ impl Compiler {
         }
         let lifecycle = self.lifecycle(&spec.lifecycle, spec.source.api_export.is_some());
         let release = self.release(&spec.release);
+        if let Some(node) = document.spec.node.get("release") {
+            self.check_needs(node, OF_WAVES);
+        }
         let reconcile = self.reconcile(&spec.reconcile);
         let (target, target_rule) = target?;
         let (related, mut objects) = (related?, objects?);
