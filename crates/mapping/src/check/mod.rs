@@ -53,7 +53,7 @@ pub fn check(mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
     checker.objects();
     // A status says what there is, and waits for none of them.
     for (object, rule) in checker.environment.related.iter_mut().zip(&mapping.related) {
-        object.can_be_left_out = rule.when.is_some();
+        (object.can_be_left_out, object.lacks_one) = (rule.when.is_some(), false);
     }
     status::check(mapping, schemas, &checker.environment, &mut checker.findings);
     let mut findings = checker.findings;
@@ -79,6 +79,7 @@ impl<'s> Checker<'s> {
             schema: schema_of(schemas, rule),
             is_several: rule.is_several(),
             can_be_left_out: rule.when.is_some() && !rule.is_several(),
+            lacks_one: rule.when.is_some(),
             is_consumers: false,
         };
         let related = |rule: &'s RelatedRule| Object {
@@ -87,6 +88,7 @@ impl<'s> Checker<'s> {
             is_several: rule.is_several(),
             // Of several, each is found by its key.
             can_be_left_out: rule.when.is_some() || rule.on_missing == RelatedMissing::Skip && !rule.is_several(),
+            lacks_one: rule.on_missing == RelatedMissing::Skip,
             is_consumers: rule.direction == Direction::ToTarget,
         };
         let environment = Environment {
@@ -237,7 +239,7 @@ impl<'s> Checker<'s> {
         }
         // Nobody asks for the verdict on an object that is left out.
         let mut environment = self.environment.clone();
-        environment.objects.iter_mut().filter(|one| one.id == rule.id).for_each(|one| one.can_be_left_out = false);
+        environment.objects.iter_mut().filter(|one| one.id == rule.id).for_each(Object::take_as_there);
         for expression in rule.ready.iter().chain(&rule.failed) {
             Reads::new(&environment, false, &mut self.findings).condition(expression);
         }

@@ -97,10 +97,16 @@ impl<'e, 's> Reads<'e, 's> {
                 let from = self.walk(base, takes_absent);
                 let index = self.expression(index);
                 self.operand(&index, place, &[Form::Text, Form::Integer], "an index is");
-                if !takes_absent && !self.environment.asks_for(written) {
+                let is_asked = self.environment.asks_for(written);
+                let lacks = |one: &Type<'s>| matches!(one, Type::Keyed { lacks: true, .. });
+                let is_optional = !is_asked && from.types.iter().any(lacks);
+                if !takes_absent && !is_asked {
                     self.every_key(&from, &index, written, place);
+                    if is_optional {
+                        self.optional(written, place.clone(), None);
+                    }
                 }
-                Bound::new(indexed(&from, &index), from.is_consumers)
+                Bound { is_optional, ..Bound::new(indexed(&from, &index), from.is_consumers) }
             }
             Expr::Slice { base, start, stop } => {
                 let from = self.expression(base);

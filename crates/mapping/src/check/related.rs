@@ -6,6 +6,7 @@ use crate::template::{Content, Text};
 use crate::yaml::Node;
 use crate::{Direction, ForEach, OriginalOwner, RelatedPlace, RelatedRule};
 
+use super::types::Object;
 use super::{Checker, decided, places, safety};
 
 impl<'s> Checker<'s> {
@@ -31,7 +32,7 @@ impl<'s> Checker<'s> {
         }
         // What belongs to a copy is only read where there is one.
         let around = self.environment.related.clone();
-        self.environment.related.iter_mut().filter(|one| one.id == rule.id).for_each(|one| one.can_be_left_out = false);
+        self.environment.related.iter_mut().filter(|one| one.id == rule.id).for_each(Object::take_as_there);
         for template in rule.data.transform.values().chain(rule.data.add.values()) {
             let bound = self.template(template.root(), None, false);
             let place = template.root().node.headline();

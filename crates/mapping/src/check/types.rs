@@ -23,8 +23,11 @@ pub(super) enum Type<'s> {
         fields: Vec<(String, Bound<'s>)>,
         is_open: bool,
     },
-    /// A map with such values under keys that only the run tells.
-    Keyed(Vec<Self>),
+    /// A map with such values under keys that only the run tells. `lacks`: nothing waits for one that is not there.
+    Keyed {
+        values: Vec<Self>,
+        lacks: bool,
+    },
     /// Maps laid over each other, the later ones on top, each without what those above it replace.
     Merged(Vec<Bound<'s>>),
 }
@@ -71,8 +74,17 @@ pub(super) struct Object<'s> {
     pub is_several: bool,
     /// Whether what is read by its id is left out where its `when` is false.
     pub can_be_left_out: bool,
+    /// Of several, whether one can be missing without being waited for.
+    pub lacks_one: bool,
     /// Whether a consumer writes it.
     pub is_consumers: bool,
+}
+
+impl Object<'_> {
+    /// Where it is asked about itself.
+    pub fn take_as_there(&mut self) {
+        (self.can_be_left_out, self.lacks_one) = (false, false);
+    }
 }
 
 /// What is known of a name.
@@ -271,7 +283,7 @@ impl<'s> Type<'s> {
             Self::Text(_) => Form::Text,
             Self::Of(shape) => shape.view.form(),
             Self::List(_) => Form::List,
-            Self::Map { .. } | Self::Keyed(_) | Self::Merged(_) => Form::Map,
+            Self::Map { .. } | Self::Keyed { .. } | Self::Merged(_) => Form::Map,
         }
     }
 
@@ -281,7 +293,9 @@ impl<'s> Type<'s> {
         match (self, segment) {
             (Self::Of(shape), _) => shape.step(segment, is_consumers),
             (Self::List(items), Segment::Index(_)) => to(items.clone()),
-            (Self::Keyed(values), Segment::Key(_)) => to(values.clone()),
+            (Self::Keyed { values, lacks }, Segment::Key(_)) => {
+                Some(Bound { is_optional: *lacks, ..Bound::new(values.clone(), is_consumers) })
+            }
             (Self::Merged(layers), Segment::Key(_)) => {
                 let found = layers.iter().map(|layer| layer.step(segment).bound);
                 found.filter(|bound| !bound.types.is_empty()).reduce(Bound::overlaid)
@@ -569,7 +583,8 @@ impl<'s> Environment<'s> {
 /// What an id stands for. Of several objects, the first step is a key.
 fn named_by_id<'s>(object: Option<&Object<'s>>, types: Vec<Type<'s>>) -> Bound<'s> {
     let is_several = object.is_some_and(|object| object.is_several);
-    let types = if is_several { vec![Type::Keyed(types)] } else { types };
+    let lacks = object.is_some_and(|object| object.lacks_one);
+    let types = if is_several { vec![Type::Keyed { values: types, lacks }] } else { types };
     let is_consumers = object.is_some_and(|object| object.is_consumers);
     Bound { is_optional: object.is_some_and(|object| object.can_be_left_out), ..Bound::new(types, is_consumers) }
 }
@@ -586,7 +601,7 @@ pub(super) fn indexed<'s>(base: &Bound<'s>, index: &Bound<'s>) -> Vec<Type<'s>> 
     let listed: Option<Vec<_>> = index.types.iter().map(Type::values).collect();
     let keys: Option<Vec<_>> = listed.map(|listed| listed.concat().into_iter().filter_map(Value::as_str).collect());
     let of = |one: &Type<'s>| match (one, &keys, one.keys()) {
-        (Type::Keyed(values), ..) => values.clone(),
+        (Type::Keyed { values, .. }, ..) => values.clone(),
         (Type::Of(_) | Type::List(_), ..) if one.form() == Form::List => one.clone().items(),
         (_, _, Some(own)) => {
             let read = own.iter().filter(|key| keys.as_ref().is_none_or(|keys| keys.contains(*key)));
