@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::reads::Reads;
-use super::types::{Bound, Type};
+use super::types::{Bound, Type, written};
 use crate::diagnostic::Finding;
 use crate::expression::{Arithmetic, Comparison, Expr};
 use crate::schema::Form;
@@ -68,6 +68,14 @@ impl<'s> Reads<'_, 's> {
         } else if let (Some(finding), Arithmetic::Add) = (self.findings[before..].last_mut(), operator) {
             finding.help.get_or_insert_with(|| "`~` joins texts and numbers".to_owned());
         }
+        let divides = matches!(operator, Arithmetic::Divide | Arithmetic::FloorDivide | Arithmetic::Remainder);
+        // A condition around the place may have asked for it.
+        let is_seen = || written(right).iter().any(|read| self.environment.seen.contains(read));
+        if divides && can_be_zero(right) && !is_seen() {
+            let message = format!("`{}` fails where the divisor is 0", operator.symbol());
+            let finding = Finding::new("SE0407", places[1].clone(), message).label("can be 0");
+            self.findings.push(finding.help("let another number stand in: `default(1)`, for example"));
+        }
     }
 
     /// Two operands that must be of one type among these.
@@ -98,5 +106,15 @@ impl<'s> Reads<'_, 's> {
             }
             _ => self.pair([left, right], place, &[Form::Number, Form::Text], "there is no order of"),
         }
+    }
+}
+
+/// Whether an expression names 0 for one of its values.
+fn can_be_zero(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value) => value.as_f64() == Some(0.0),
+        Expr::Default { fallback: Some(fallback), .. } => can_be_zero(fallback),
+        Expr::Conditional { then, otherwise, .. } => can_be_zero(then) || can_be_zero(otherwise),
+        _ => false,
     }
 }
