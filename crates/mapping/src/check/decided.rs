@@ -21,7 +21,8 @@ pub(super) fn check(kind: &Kind, node: &Node, place: &[String], types: &[Type<'_
     for field in fields(&kind.group, &kind.kind) {
         let (What::Kept(why) | What::Written(why, _)) = field.what else { continue };
         let Some(rest) = between(field.path, &place) else { continue };
-        if types.iter().any(|one| is_free_at(one, &rest, true)) {
+        let in_texts = !matches!(why, Why::Alone(_));
+        if types.iter().any(|one| is_free_at(one, &rest, in_texts)) {
             findings.push(finding(node, why, &format!("`{}` of {}", field.path, kind.kind)));
         }
     }
@@ -159,6 +160,11 @@ fn finding(node: &Node, why: Why, field: &str) -> Finding {
         Why::Command(_) => (
             format!("a consumer's free text ends in a command line: {field}"),
             "give it an `enum` or a `pattern` in the consumers' schema, or leave it out with `without(…)`",
+        ),
+        Why::Alone(_) => (
+            format!("a consumer chooses a name that all tenants share: {field}"),
+            "put words of the mapping beside it, such as the tenant's prefix, or list the values that you allow (`enum`) in the \
+             consumers' schema",
         ),
         _ => (
             format!("a consumer fills a field that should stay with the provider: {field}"),

@@ -27,6 +27,8 @@ pub enum Why {
     Placement,
     /// Other tenants' namespaces.
     Reach,
+    /// A name that all tenants share, for a reason of its own; with words of the mapping in it, it can be a tenant's own.
+    Alone(&'static str),
     /// For a reason of its own, as a main clause.
     Reserved(&'static str),
 }
@@ -42,7 +44,7 @@ impl Why {
             }
             Self::Placement => "a consumer would say on which nodes, and with whose rights, pods run",
             Self::Reach => "an operator that follows them would reach into other tenants' namespaces",
-            Self::Command(why) | Self::Reserved(why) => why,
+            Self::Command(why) | Self::Alone(why) | Self::Reserved(why) => why,
         }
     }
 
@@ -52,7 +54,7 @@ impl Why {
             Self::Pods => "SE0705",
             Self::Reach => "SE0703",
             Self::Command(_) => "SE0707",
-            Self::Program | Self::Environment | Self::Placement | Self::Reserved(_) => "SE0709",
+            Self::Program | Self::Environment | Self::Placement | Self::Alone(_) | Self::Reserved(_) => "SE0709",
         }
     }
 }
@@ -103,8 +105,12 @@ const CLASSES: &[&str] = &["podPriorityClassName", "priorityClassName", "runtime
 const EXTERNAL: &str =
     "a Service with addresses of a consumer's choice gets traffic that is meant for others (CVE-2020-8554)";
 
+const RELEASED: &str = "a claim that names its volume gets what another tenant left on it";
+const ACCOUNT: &str = "a consumer would choose with which of the provider's accounts Crossplane works";
+const COMPOSED: &str = "a consumer would choose what Crossplane makes of the object, with the provider's accounts";
+
 /// Names that mean the same wherever operators have them; the first that fits counts. A `*` stands for any beginning.
-const NAMED: [(Why, Looks, &[&str]); 25] = [
+const NAMED: [(Why, Looks, &[&str]); 28] = [
     (Why::Pods, POD, &["*"]),
     (Why::Pods, Looks::Structure, &["containers", "ephemeralContainers", "extraContainers", "initContainers"]),
     (Why::Pods, Looks::Structure, &["podSpec", "podTemplate", "podTemplateSpec"]),
@@ -128,6 +134,9 @@ const NAMED: [(Why, Looks, &[&str]); 25] = [
     (Why::Placement, Looks::With(VOLUMES), &["volume", "volumes", "*Volumes"]),
     (Why::Placement, Looks::Exactly(&["projected"]), &["*"]),
     (Why::Reserved(EXTERNAL), Looks::Anything, &["externalIPs"]),
+    (Why::Reserved(RELEASED), Looks::Text, &["volumeName"]),
+    (Why::Reserved(ACCOUNT), Looks::Structure, &["providerConfigRef"]),
+    (Why::Reserved(COMPOSED), Looks::Structure, &["compositionRef", "compositionRevisionRef", "compositionSelector"]),
     (Why::Reach, Looks::Text, &["namespace", "*Namespace"]),
     (Why::Reach, Looks::Anything, &["namespaces", "*Namespaces", "*amespaceSelector", "allowCrossNamespaceImport"]),
 ];

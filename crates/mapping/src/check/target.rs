@@ -88,14 +88,15 @@ impl<'s> Reads<'_, 's> {
                 let words: Vec<_> = words.collect();
                 // A text that is nothing but what it prints is written as a value is.
                 let is_bare = text.can_be_bare(&|expr| decided::prints_any(&self.environment, expr, false));
+                let types = if is_bare { words } else { vec![Type::Text(words)] };
                 if let Some(kind) = place.kind {
-                    let alone = if is_bare { &words[..] } else { &[][..] };
+                    let alone = if is_bare { &types[..] } else { &[][..] };
                     safety::leaf(kind, node, place, alone, self.findings);
                     decided::check_metadata(node, &place.path, false, self.findings);
-                    decided::check(kind, node, &place.path, &words, self.findings);
+                    decided::check(kind, node, &place.path, &types, self.findings);
                 }
                 if !is_bare {
-                    written.types = vec![Type::Text(words)];
+                    written.types = types;
                 }
                 written
             }
