@@ -9,7 +9,7 @@ use super::safety;
 use super::types::{Environment, Type};
 use crate::Kind;
 use crate::diagnostic::Finding;
-use crate::expression::{Expr, Text};
+use crate::expression::{Base, Expr, Text};
 use crate::schema::{DEPTH, Field, Form, View};
 use crate::template::{Content, Entry, Tree};
 use crate::yaml::Node;
@@ -108,8 +108,13 @@ pub(super) fn check_script<'s>(
     for pair in words.windows(2) {
         let [Tree { content: Content::Literal(Json::String(flag)), .. }, script] = pair else { continue };
         let is_flag = flag.strip_prefix('-').is_some_and(|letters| letters.ends_with('c') && !letters.contains('-'));
-        let Content::Text(text) = &script.content else { continue };
-        if is_flag && text.printed().into_iter().any(|expr| !is_plain(expr) && prints_any(environment, expr, true)) {
+        let printed = match &script.content {
+            Content::Text(text) => text.printed(),
+            Content::Expression(expression) => vec![expression.expr()],
+            _ => continue,
+        };
+        let is_free = |expr: &'s Expr| !is_plain(environment, expr) && prints_any(environment, expr, true);
+        if is_flag && printed.into_iter().any(is_free) {
             let field = format!("the script of a container in `{}`", path.join("."));
             findings.push(finding(&script.node, Why::Reserved(SCRIPT), &field));
         }
@@ -117,13 +122,17 @@ pub(super) fn check_script<'s>(
 }
 
 /// Whether it prints no character that means something to a shell.
-fn is_plain(expr: &Expr) -> bool {
+fn is_plain(environment: &Environment<'_>, expr: &Expr) -> bool {
     const PLAIN: [&str; 4] = ["b64encode", "dns_label", "dns_subdomain", "label_value"];
+    let is_name =
+        |read: &str| ["source.metadata.name", "source.metadata.namespace", "source.metadata.uid"].contains(&read);
+    let is_consumers = |read: &str| read.starts_with("source") || read.starts_with("related");
     match expr {
         Expr::Call(call) => PLAIN.contains(&call.name()),
-        Expr::Path(path) => {
-            ["source.metadata.name", "source.metadata.namespace", "source.metadata.uid"].contains(&path.text())
+        Expr::Path(path) if matches!(path.base, Base::Var(_)) => {
+            environment.meant(path.text()).iter().all(|read| is_name(read) || !is_consumers(read))
         }
+        Expr::Path(path) => is_name(path.text()),
         _ => false,
     }
 }
