@@ -21,8 +21,10 @@ const LENGTH: usize = 1024;
 pub struct JsonPath {
     text: String,
     query: JpQuery,
-    /// Each with the bytes of `text` that hold it. `None`: it has slices, filters, unions or descendants.
-    steps: Option<Vec<(Step, Range<usize>)>>,
+    /// Each with the bytes of `text` that hold it, up to the first slice, filter, union or descendant.
+    beginning: Vec<(Step, Range<usize>)>,
+    /// Whether it has no more than these.
+    is_plain: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +50,9 @@ impl JsonPath {
             return Err(error(0..text.len(), format!("a path has at most {LENGTH} bytes")));
         }
         let segments = Splitter::new(text)?.split()?;
-        let steps = segments.iter().map(|segment| segment.step(text)).collect();
-        Ok(Self { text: text.to_owned(), query: query(&segments)?, steps })
+        let beginning: Vec<_> = segments.iter().map_while(|segment| segment.step(text)).collect();
+        let is_plain = beginning.len() == segments.len();
+        Ok(Self { text: text.to_owned(), query: query(&segments)?, beginning, is_plain })
     }
 
     /// The names of its steps, `*` for an item. `None`: it has slices, filters, unions or descendants.
@@ -73,7 +76,12 @@ impl JsonPath {
 
     /// The steps and where in the text they are, where there are only names, indexes and wildcards.
     pub(super) fn steps(&self) -> Option<&[(Step, Range<usize>)]> {
-        self.steps.as_deref()
+        self.is_plain.then_some(self.beginning())
+    }
+
+    /// The steps up to the first that is a slice, a filter, a union or a descendant.
+    pub(super) fn beginning(&self) -> &[(Step, Range<usize>)] {
+        &self.beginning
     }
 
     /// The path as it is written.

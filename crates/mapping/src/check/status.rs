@@ -163,11 +163,11 @@ impl<'s> Status<'_, 's> {
             let finding = Finding::new("SE0114", written.headline(), message);
             self.findings.push(finding.help(format!("`{}[*]` matches each item of a list", path.text())));
         }
-        let (Some(schema), Some(steps)) = (self.environment.object(object), path.steps()) else {
+        let Some(schema) = self.environment.object(object) else {
             return if take == Take::Count { vec![Type::Simple(Form::Integer)] } else { vec![Type::Any] };
         };
         let mut view = Some(schema.view());
-        for (step, place) in steps {
+        for (step, place) in path.beginning() {
             view = match (view, step) {
                 (None, _) => None,
                 (Some(at), Step::Name(name)) => match at.field(name) {
@@ -181,7 +181,7 @@ impl<'s> Status<'_, 's> {
                 (Some(at), Step::Index(_) | Step::Every) => at.item(),
             };
         }
-        match (take, view) {
+        match (take, view.filter(|_| path.steps().is_some())) {
             (Take::Count, _) => vec![Type::Simple(Form::Integer)],
             (Take::All, Some(view)) => vec![Type::List(vec![Type::Of(Shape::new(view, path.text().to_owned()))])],
             (Take::All, None) => vec![Type::Simple(Form::List)],
