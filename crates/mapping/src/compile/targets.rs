@@ -140,7 +140,10 @@ impl Compiler {
     ) -> Option<(Vec<String>, Option<ClusterSelection>)> {
         allowed.iter().for_each(|allowed| self.check_target(allowed));
         let fleet = match clusters {
-            Some(clusters) => Some(self.selection(clusters)),
+            Some(clusters) => {
+                self.check_provider(clusters, text);
+                Some(self.selection(clusters))
+            }
             None if allowed.is_empty() => self.literal_fleet(text),
             None => None,
         };
@@ -154,6 +157,16 @@ impl Compiler {
             ));
         }
         Some((names, fleet))
+    }
+
+    /// A text that begins with a provider's name gives no cluster of another one.
+    fn check_provider(&mut self, clusters: &ClustersSpec, text: &str) {
+        let named = text.split_once('/').map(|(provider, _)| provider).filter(|provider| is_dns_label(provider));
+        let given = &clusters.provider;
+        if let Some(named) = named.filter(|named| *named != given.value) {
+            let message = format!("no cluster of `{}` is a target: `cluster` names those of `{named}`", given.value);
+            self.report(Finding::new("SE0114", given.span(), message).help("name one provider in both"));
+        }
     }
 
     fn selection(&mut self, spec: &ClustersSpec) -> ClusterSelection {
