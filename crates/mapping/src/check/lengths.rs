@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::places::{Candidate, longest_candidate, scope, served_candidate, stand_in};
+use super::safety;
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Evaluated, Root, Scope, Text};
 use crate::names::{is_dns_label, is_dns_subdomain, is_label_key, is_label_value};
 use crate::schema::Schema;
-use crate::template::{Content, Entry};
+use crate::template::{Content, Entry, Tree};
 use crate::yaml::Node;
 use crate::{Kind, Mapping, ObjectRule};
 
@@ -87,7 +88,13 @@ fn tried(mapping: &Mapping, candidate: Candidate<'_>, mut trial: Trial<'_>) {
     for (node, rule) in mapping.written_objects() {
         if let Some(template) = node.get("template") {
             trial.name(template, rule, &name, &scope);
-            trial.labels(rule, &scope);
+            // Of the object, and of its pods.
+            let pods = safety::pod_spec(&rule.kind).and_then(|spec| spec.split_last()).map(|(_, above)| above);
+            for above in std::iter::once(&[][..]).chain(pods.filter(|above| !above.is_empty())) {
+                let mut path = above.iter().copied().chain(["metadata", "labels"]);
+                let labels = path.try_fold(rule.template.root(), |tree, key| tree.entry(key));
+                labels.into_iter().for_each(|labels| trial.labels(labels, &scope));
+            }
         }
     }
 }
@@ -128,9 +135,8 @@ impl Trial<'_> {
         }
     }
 
-    fn labels(&mut self, rule: &ObjectRule, scope: &Scope) {
-        let labels = rule.template.root().entry("metadata").and_then(|metadata| metadata.entry("labels"));
-        let Some(Content::Mapping(labels)) = labels.map(|labels| &labels.content) else { return };
+    fn labels(&mut self, labels: &Tree, scope: &Scope) {
+        let Content::Mapping(labels) = &labels.content else { return };
         for Entry { name, place, tree } in labels {
             if self.tried.is_none() && !is_label_key(name) {
                 let finding = Finding::new("SE0110", place.clone(), format!("`{name}` is no label's key"));

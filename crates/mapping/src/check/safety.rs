@@ -214,12 +214,17 @@ pub(super) fn pods(node: &Node, path: &str) -> Finding {
         .help("pick the fields that are safe with `only(…)`, or leave this one out with `without(…)`")
 }
 
+/// Where a kind of Kubernetes' own has the spec of its pods.
+pub(super) fn pod_spec(kind: &Kind) -> Option<&'static [&'static str]> {
+    let found = PODS.iter().find(|(group, name, _)| kind.group == *group && kind.kind == *name);
+    found.map(|(.., spec)| *spec)
+}
+
 /// Whether what is written at a path decides about pods: it stands at their spec, above it, or holds their containers.
 fn fills_pods(kind: &Kind, path: &[String]) -> bool {
-    let pods = PODS.iter().find(|(group, name, _)| (kind.group.as_str(), kind.kind.as_str()) == (*group, *name));
-    let Some((.., spec)) = pods else { return false };
+    let Some(spec) = pod_spec(kind) else { return false };
     let within = path.get(spec.len()..).unwrap_or_default();
-    path.iter().zip(*spec).all(|(one, other)| one == other)
+    path.iter().zip(spec).all(|(one, other)| one == other)
         && match within {
             [] => true,
             [field] => named(field, Form::List) == Some(Why::Pods),
