@@ -188,8 +188,9 @@ async fn what_stands_for_nothing_is_listed_with_what_becomes_of_it() {
     assert_eq!(scene.diff(MAPPING, &[]), "exit 0\nstderr:\nno difference\n");
     let several =
         "  target: {cluster: \"{{ 'edge' if source.metadata.name == 'b' else 'target' }}\", allowed: [target, edge]}\n";
-    let said = scene.diff(&MAPPING.replace("  objects:", &format!("{several}  objects:")), &[]);
-    assert!(said.contains("of its targets, `target` is looked at alone"), "{said}");
+    let said = scene
+        .diff(&MAPPING.replace("  objects:", &format!("{several}  objects:")), &["--connection", "edge=ROOT/target"]);
+    assert!(said.contains("of its targets, `edge` is looked at alone"), "{said}");
     let (acme, globex) = (scene.acme.as_str(), scene.globex.as_str());
     // Its source is gone, and its workspace in order.
     scene.make(&made("gone", (acme, "gone", "u")));

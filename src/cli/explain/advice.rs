@@ -46,10 +46,9 @@ impl Advice {
                 "an edit or the removal of the mapping takes away more than `release.maxLost` allows",
                 "`sync-engine approve MAPPING`, or go back to the former document",
             ),
-            Cause::Retained => (
-                "the source, or one of its targets, is not selected any more: the objects there are kept",
-                "nothing",
-            ),
+            Cause::Retained => {
+                ("the source, or one of its targets, is not selected any more: the objects there are kept", "nothing")
+            }
             Cause::Orphaned => (
                 "objects of an earlier source with this name exist",
                 "see [Orphaned objects](operations.md#orphaned-objects)",
