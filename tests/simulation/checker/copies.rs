@@ -39,7 +39,7 @@ impl Checker {
             source.is_alive()
                 && !source.was_asked(at)
                 && source.secrets.lately(lately).all(|name| *name == made.name)
-                && self.recent(at).all(|edition| is_said(source, edition))
+                && self.ruling(at, made).all(|edition| is_said(source, edition))
                 // A source that lost its finalizer counts no more.
                 && source.is_held()
         })
