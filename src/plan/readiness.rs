@@ -85,7 +85,12 @@ impl Case<'_> {
         needed.into_iter().find_map(|one| {
             let reference = render::copy_reference(rule, one);
             let state = self.observed.state(&reference, rule.shared);
-            let exists = matches!(state, Ok(ObjectState::Ours(object)) if !object.is_deleting());
+            // Whether one of an earlier source is taken over is decided on by itself.
+            let copy = match state {
+                Ok(ObjectState::Ours(copy) | ObjectState::OursOfEarlier(copy)) => Some(copy),
+                _ => None,
+            };
+            let exists = copy.is_some_and(|copy| !copy.is_deleting());
             let is_optional = matches!(one.original, State::Missing) && of.on_missing == RelatedMissing::Skip;
             let id = render::instance_id(rule, one.key.as_deref());
             let why =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::world::{World, check, check_by, foreign, steps};
-use super::{DATABASES, edited, fresh, mapping, said};
+use super::{DATABASES, edited, fresh, mapping, recreate, said};
 use crate::mapping::{Kind, Mapping, Resource, Side};
 use crate::object::claims::Claims;
 use crate::object::marks::{self, Reference};
@@ -549,6 +549,21 @@ fn a_change_waits_for_the_copies_that_it_refers_to() {
         ("bob has a password, and that of ann, which was copied before, is gone", |world| world.originals = vec![password("bob")], &mapping,
             "waiting: Waiting: related object `passwords[ann]`: secrets default/ann does not exist in the consumer's cluster; create Secret place/db-bob, update Database place/db, update status; db-ann {'password':'cA=='}, db-bob {'password':'cA=='}; {'users':['ann','bob']}"),
     ], |world, mapping| format!("{}; {}", tell(world, mapping), world.object("Database")["spec"]));
+}
+
+/// Without the claim, the copies stay those of the source before.
+#[test]
+fn a_change_goes_on_beside_the_copies_of_an_earlier_source() {
+    let mut world = with(&["ann"]).in_sync(&related());
+    recreate(&mut world);
+    world.seen.consumer.claims = Some(Claims::default());
+    for (mapping, size) in [(related(), 1), (edited(RELATED, &[("size: 1", "size: 2")]), 2)] {
+        let said = said(&world.settle(&mapping));
+        assert!(said.contains("ClaimNotAccepted: related object `passwords[ann]`"), "{said}");
+        assert_eq!(world.object("Database")["spec"]["size"], size, "{said}");
+    }
+    let sources = ["Database", "Secret"].map(|kind| marks::annotation(world.object(kind), marks::SOURCE_UID));
+    assert_eq!(sources, [Some("source-2"), Some("source-1")]);
 }
 
 /// A process whose watch lags behind would undo what another one did.
