@@ -379,22 +379,25 @@ async fn converge(
             Plan::Last(_, then) if latest.is_new() && may_wait(executor, &then) => return Ended::Deferred,
             Plan::Last(action, then) => (vec![*action], Some(then)),
             Plan::Rest(_) if locks.is_none() && is_missing_user(observed) => (Vec::new(), None),
-            Plan::Rest(rest) => match may_lose(executor, &rest, progress.is_compared).await {
-                Loses::All => {
-                    if rest.is_in_sync() && is_missing_user(observed) {
-                        pipeline.uses_nothing(executor.key);
-                    }
-                    return rest.into();
-                }
+            Plan::Rest(rest) => (Vec::new(), Some(rest)),
+        };
+        // The consumer is told of what is held once it is compared, and where nobody has given it.
+        if let Some(reasons) = &then {
+            match may_lose(executor, reasons, progress.is_compared).await {
+                Loses::All if reasons.is_in_sync() && is_missing_user(observed) => pipeline.uses_nothing(executor.key),
+                Loses::All => {}
                 Loses::Waits => {
                     facts.read([Topic::Approval], || true, |waits| *waits);
-                    return rest.into();
                 }
                 Loses::As(prune) => {
                     (observed.limits.prune, progress.is_compared) = (prune, true);
                     continue;
                 }
-            },
+            }
+        }
+        let then = match then {
+            Some(rest) if actions.is_empty() => return rest.into(),
+            then => then,
         };
         if generation.mode == Mode::Observe && actions.iter().any(|action| action.verb().is_some()) {
             return Ended::Observed(actions, matches!(observed.source, Ok(Source::Missing(_))));

@@ -102,6 +102,19 @@ fn a_shared_copy_goes_with_its_rule() {
     holds(&copies(More::Shared, Plain, &[&steps[..], &[(5_000, Action::Delete(X))]].concat()), 2);
 }
 
+/// Both sources lose it, which no rehearsal of one of them counts. What the limits gave them is theirs after a failure, too.
+#[test]
+fn a_shared_copy_goes_with_its_rule_once_its_deletion_is_no_longer_refused() {
+    let steps = [
+        (0, Action::Create(X)),
+        (1_000, Action::Create(X_CA)),
+        (10_000, Action::Deny("delete")),
+        (0, Action::Edit(Edit::Related(MORE.id))),
+        (20_000, Action::Allow),
+    ];
+    [Kcp, Plain].into_iter().for_each(|sources| holds(&copies(More::Shared, sources, &steps), 4));
+}
+
 /// A cluster that is described anew leaves and comes back. Its sources go on to use what they share.
 #[test]
 fn a_shared_copy_stays_while_its_cluster_is_described_anew() {
