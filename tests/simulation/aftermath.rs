@@ -67,12 +67,15 @@ pub async fn check(world: &mut World) {
         world.violated("I7", text);
     }
     // What a process saw being stripped or deleted is known until its source is in sync, and to no other process. A mapping
-    // that is suspended or only observes brings no source in sync, and none with orphaned objects is.
+    // that is suspended, only observes or is removed and retained brings no source in sync, and none with orphaned objects is.
     let is_held_up = super::quiet::is_held_up(world);
     let has_orphans = before.orphans.values().any(|orphans| *orphans > 0);
-    if !forgets || is_held_up || has_orphans || world.mapping.mode != "Enforce" {
-        before.tables.retain(|table, _| !table.contains("learned"));
-    }
+    let is_in_file = |table: &String| {
+        let is_of = |name: &str| table.contains(&format!("mapping=\"{name}\""));
+        world.file != File::Missing && (is_of(world.mapping.name) || world.has_guest() && is_of(GUEST))
+    };
+    let forgets = forgets && !is_held_up && !has_orphans && world.mapping.mode == "Enforce";
+    before.tables.retain(|table, _| !table.contains("learned") || forgets && is_in_file(table));
     world.end().await;
     let (writes, former) = (writes(world), contents(world));
     world.start(FRESH);
