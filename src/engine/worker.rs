@@ -384,7 +384,9 @@ async fn converge(
         // The consumer is told of what is held once it is compared, and where nobody has given it.
         if let Some(reasons) = &then {
             match may_lose(executor, reasons, progress.is_compared).await {
-                Loses::All if reasons.is_in_sync() && is_missing_user(observed) => pipeline.uses_nothing(executor.key),
+                Loses::All if actions.is_empty() && reasons.is_in_sync() && is_missing_user(observed) => {
+                    pipeline.uses_nothing(executor.key);
+                }
                 Loses::All => {}
                 Loses::Waits => {
                     facts.read([Topic::Approval], || true, |waits| *waits);
