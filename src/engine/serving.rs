@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 
 use super::inventory::{Inventory, document_hash};
 use super::keeper::home_of_list;
-use super::pipeline::{Generation, Pipeline};
+use super::pipeline::{Generation, NOT_READ, Pipeline};
 use super::rehearse::{OnTarget, rehearse};
 use super::slots::Slot;
 use super::waves::Course;
@@ -639,12 +639,14 @@ impl Engine {
         let Some(why) = self.difference(&one.mapping, &entry.mapping, &all) else {
             return self.judge_release(one, entry);
         };
+        // Each stage has the state stores read again.
+        let is_being_read = all.iter().any(|pipeline| pipeline.unconfirmed().as_deref() == Some(NOT_READ));
         match all.iter().map(|pipeline| pipeline.serves_any()).collect::<Option<Vec<bool>>>() {
             Some(serves) if !serves.contains(&true) => match one.stage {
                 Stage::Closing if all.iter().all(|pipeline| pipeline.is_closed()) => Next::Over,
                 _ => Next::Close,
             },
-            None if one.stage == Stage::Closing => Next::Unchanged,
+            None if one.stage == Stage::Closing && is_being_read => Next::Unchanged,
             None if let Some(lost) = all.iter().find_map(|pipeline| pipeline.lost_cluster()) => {
                 let lost = format!("`{lost}`, where the document in force served sources, is out of sight");
                 Next::GoesOn(Why::Refused(format!("{}, and {lost}", why.text())))

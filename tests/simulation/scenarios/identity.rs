@@ -66,6 +66,17 @@ fn a_source_cluster_that_is_rebuilt_empty_deletes_nothing() {
     holds(&world(Plain, &steps), 4);
 }
 
+/// For the moment of the edit, the mapping serves nobody: the document in force takes in nothing more, and does again.
+#[test]
+fn a_cluster_that_is_rebuilt_while_another_resource_takes_the_place_of_one_without_sources_is_served_as_before() {
+    let steps = [
+        (4_500, Action::Edit(Edit::Resource("gadgets"))),
+        (500, Action::Rebuild(Side::Source, Ahead::Expired)),
+        (20_000, Action::Create(X)),
+    ];
+    holds(&world(Plain, &steps), 4);
+}
+
 #[test]
 fn a_source_created_after_a_restore_is_seen() {
     let steps = [
