@@ -122,11 +122,12 @@ impl Pipeline {
         }
     }
 
-    /// Whether a source has objects: a copy of one that somebody made elsewhere is none. In kcp, the identity of a cluster is its
-    /// name.
+    /// Whether a source has objects: a copy of one that somebody made elsewhere is none. The key of a source whose cluster is
+    /// not engaged has that cluster's identity for its name, as every key in kcp.
     pub fn has_objects(&self, key: &Key) -> bool {
         let resource = &self.generation().mapping.source.resource;
-        let owner = self.writer.owner(&Origin::new(resource, key.cluster.as_str(), key));
+        let by_name = || self.writer.owner(&Origin::new(resource, key.cluster.as_str(), key));
+        let owner = self.controller.owner(key).unwrap_or_else(by_name);
         let is_owned = |kind: &Kind, (at, object): &(Key, Arc<Object>)| {
             let object = object.outline();
             object.is_ok_and(|object| marks::is_ours(&object, &target_reference(kind, at), &owner))

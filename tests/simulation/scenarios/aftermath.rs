@@ -190,6 +190,18 @@ fn what_the_finalizer_of_somebody_else_holds_is_told_as_stuck_in_its_time() {
     holds(&world(Kcp, &steps), 2);
 }
 
+/// Its cluster is engaged anew a moment before its sources are followed there.
+#[test]
+fn an_object_whose_source_vanished_is_counted_at_another_address_of_its_cluster() {
+    let steps = [
+        (1_000, Action::BackUp(Side::Source)),
+        (1_000, Action::Create(X)),
+        (5_000, Action::Restore(Side::Source, Ahead::Expired)),
+        (20_000, Action::Address(Side::Source)),
+    ];
+    holds(&world(Plain, &steps), 4);
+}
+
 /// The answer to the first list of the former source is lost, and so is the one that says what its state store holds: the
 /// cluster is another before the former source was ever in sight.
 #[test]
