@@ -237,7 +237,8 @@ impl ListWatch {
 
     fn ended(&mut self, version: String, lived: Duration, silent: Duration) -> Phase {
         if lived < SHORT_LIVED {
-            let mut then = Phase::Verifying { version };
+            // A server that was just put back may be put back again, and pass this version in another history.
+            let mut then = if self.restored { Phase::Listing } else { Phase::Verifying { version } };
             if self.failures >= DISTRUST_AFTER {
                 let reason = "the server ends each watch at once".to_owned();
                 self.state = WatchState::Failed { reason, code: None, synced_before: self.synced };
@@ -304,7 +305,7 @@ impl ListWatch {
             // Whoever was away may come back as another: only a list tells for sure. So may a server that does not even answer
             // which version it has: until it does, it may pass ours in another history.
             Phase::Opening { version } | Phase::Reading { version }
-                if !was_away && !error.is_invalid() && self.failures < DISTRUST_AFTER =>
+                if !was_away && !self.restored && !error.is_invalid() && self.failures < DISTRUST_AFTER =>
             {
                 Phase::Verifying { version }
             }
@@ -505,6 +506,19 @@ mod tests {
             assert_eq!(watch.step(Phase::Listing, page("3", true)), Phase::Opening { version: "3".into() });
             assert!(!watch.take_went_back(), "said once");
             assert_eq!(paused(watch.step(reading("3"), line("2"))).1, Phase::Listing, "not in a loop");
+        }
+    }
+
+    #[test]
+    fn until_a_stream_lives_a_server_that_was_restored_is_listed() {
+        for outcome in [ended(Duration::from_secs(4), 4), failed(status(500, ""))] {
+            let mut watch = ListWatch::new(1);
+            watch.step(Phase::Listing, page("7", true));
+            watch.step(reading("7"), line("3"));
+            watch.step(Phase::Listing, page("3", true));
+            assert_eq!(paused(watch.step(reading("3"), outcome)).1, Phase::Listing, "it may be restored again");
+            assert_eq!(watch.step(reading("3"), ended(Duration::from_secs(100), 60)), verifying("3"));
+            assert_eq!(paused(watch.step(reading("3"), ended(Duration::from_secs(4), 4))).1, verifying("3"));
         }
     }
 
