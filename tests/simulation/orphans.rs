@@ -53,15 +53,19 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
     orphaned.map(|made| (made.owner.mapping.clone(), format!("{} {}", resource_of(made), made.owner))).collect()
 }
 
-/// Whether an object is orphaned although a source of its name is live.
+/// Whether an object is orphaned although there is a source of its name.
 fn is_orphaned(world: &World, mapping: &Mapping, made: &Made, source: &Value) -> bool {
     let finalizers = source["metadata"]["finalizers"].to_string();
     let is_held = finalizers.contains(&format!(".{}\"", made.owner.mapping));
     let is_its_own = text(source, "uid") == made.source_uid;
+    let is_deleting = !source["metadata"]["deletionTimestamp"].is_null();
+    let is_named = is_sent_to(source, made.side);
     // A source may name fewer targets than have objects of it.
-    let is_given = || mapping.sides(source).contains(&made.side) || is_sent_to(source, made.side);
+    let is_given = || mapping.sides(source).contains(&made.side) || is_named;
     let is_forgotten = || mapping.spread != Spread::One && !is_given();
     match mapping.selects(source) {
+        // Of several targets, the finalizer is about those that the source names.
+        _ if is_deleting => is_held && !is_its_own && (mapping.spread == Spread::One || is_named),
         true => world.has_forgotten_targets() && is_its_own && is_forgotten(),
         false => is_held != is_its_own,
     }

@@ -68,6 +68,21 @@ fn a_source_whose_kind_is_missing_for_ever_says_so() {
     holds(&Plan { forever: Some(Forever::NoWidgets), ..world(Kcp, &steps) }, 2);
 }
 
+/// It is kept, and the source cannot be let go, for nobody can tell whether it has Widgets.
+#[test]
+fn what_an_earlier_source_left_is_counted_while_its_successor_is_deleted() {
+    let steps = [
+        (0, Action::NoWidgets),
+        (0, Action::Edit(Edit::Toggle("widget"))),
+        (0, Action::Create(X)),
+        (20_000, Action::Stop(0)),
+        (1_000, Action::Recreate(X)),
+        (1_000, Action::Start(0)),
+        (20_000, Action::Delete(X)),
+    ];
+    holds(&Plan { forever: Some(Forever::NoWidgets), ..world(Plain, &steps) }, 2);
+}
+
 #[test]
 fn an_object_that_is_to_stay_is_let_go_of_before_its_source_although_patches_conflict() {
     let steps = [
