@@ -220,9 +220,7 @@ impl Leaving<'_> {
 
     fn orphaned(&self, object: &TargetObject) -> Reason {
         let why = match (self.observed.present(), self.stage) {
-            (Some(_), Stage::Out(..)) if self.observed.among.is_some() => {
-                "its source does not name this target, and the mapping does not give it now"
-            }
+            (Some(_), Stage::Out(..)) if self.observed.among.is_some() => "its source does not name this target",
             (Some(_), Stage::Out(..)) => "its source no longer passes the mapping's filter",
             (Some(_), _) => "it was made for an earlier source of the same name",
             _ if self.observed.answers.read_failed.is_some() => "whether its source is missing cannot be told",

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::checker::Checker;
 use super::mapping::{Mapping, Spread};
 use super::records::{Made, is_sent_to};
+use super::server::Side;
 use super::world::{SourceKey, World, text};
 
 /// Mappings whose published count is not what the records say.
@@ -60,8 +61,10 @@ fn is_orphaned(world: &World, mapping: &Mapping, made: &Made, source: &Value) ->
     let is_its_own = text(source, "uid") == made.source_uid;
     let is_deleting = !source["metadata"]["deletionTimestamp"].is_null();
     let is_named = is_sent_to(source, made.side);
-    // A source may name fewer targets than have objects of it.
-    let is_given = || mapping.sides(source).contains(&made.side) || is_named;
+    // A source may name fewer targets than have objects of it. Where it has one, the one that it names counts.
+    let names_one = || [Side::Target, Side::Second].iter().any(|side| is_sent_to(source, *side));
+    let stays_elsewhere = || mapping.spread == Spread::Choice && names_one();
+    let is_given = || is_named || mapping.sides(source).contains(&made.side) && !stays_elsewhere();
     let is_forgotten = || mapping.spread != Spread::One && !is_given();
     match mapping.selects(source) {
         // Of several targets, the finalizer is about those that the source names.

@@ -302,6 +302,16 @@ fn a_source_that_names_another_target() {
     ], Targets::ends);
 }
 
+/// The mapping gives it now, and the source stays where it is.
+#[test]
+fn what_is_kept_on_a_target_that_its_source_does_not_name_says_so() {
+    let mut targets = in_west("Block");
+    targets.east().objects = targets.west().objects.clone();
+    targets.set("region", json!("east"));
+    let why = targets.settle_within(&one("Block"), "east", usize::MAX).expect("no limit of writes");
+    assert!(why.to_string().ends_with("is kept: its source does not name this target"), "{why}");
+}
+
 #[test]
 fn the_last_target_releases_the_finalizer() {
     for [first, last] in [["east", "west"], ["west", "east"]] {

@@ -251,3 +251,19 @@ fn a_document_that_somebody_writes_into_the_state_store_on_a_target_runs_nowhere
         }
     }
 }
+
+/// A source is on the second target. Somebody takes the names of its targets off it, and the mapping gives the first one: it stays
+/// there, also where the mapping gives the second one again.
+#[test]
+fn what_is_on_the_target_that_a_source_may_not_move_to_is_counted() {
+    let steps = [
+        // The second and the fourth thing that its consumer writes is for the second target.
+        (0, Action::Create(SourceRef { resource: "gadgets", ..X_CA })),
+        (5_000, Action::Create(X)),
+        (5_000, Action::Change(X)),
+        (5_000, Action::Meddle(X, Meddling::Squat)),
+        (5_000, Action::Forge(X)),
+        (30_000, Action::Change(X)),
+    ];
+    holds(&several(Spread::Choice, Plain, &steps), 4);
+}
