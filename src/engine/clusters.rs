@@ -1,6 +1,6 @@
 //! Clusters that come and go: sources are followed, targets found out about.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tracing::debug;
@@ -8,7 +8,7 @@ use tracing::debug;
 use super::controller::Controller;
 use super::target::Target;
 use super::{Engine, Pipeline, for_good, keeper};
-use crate::mapping::SourceClusters;
+use crate::mapping::{Kind, SourceClusters};
 use crate::multicluster::manager::ClusterEvent;
 use crate::multicluster::registry::{Cluster, ProviderName};
 
@@ -125,6 +125,18 @@ impl Engine {
         let (target, shared, events) = (target.clone(), self.shared.clone(), self.events.clone());
         let read = move || keeper::read_retained(target.clone(), shared.clone(), events.clone());
         self.tasks.spawn(for_good("state stores on target", read));
+    }
+
+    /// A target is asked no more for kinds that no document names any more, not even one that waits.
+    pub(super) fn forget_kinds(&self) {
+        let mut used: BTreeMap<String, BTreeSet<Kind>> = BTreeMap::new();
+        for pipeline in self.running() {
+            let target = pipeline.generation().target.name.clone();
+            used.entry(target).or_default().extend(pipeline.followed_kinds());
+        }
+        for (name, target) in &self.targets {
+            target.retain_kinds(|kind| used.get(name).is_some_and(|kinds| kinds.contains(kind)));
+        }
     }
 
     pub(super) fn target_changed(&self, name: &str) {

@@ -450,6 +450,7 @@ impl Engine {
 
     fn tick(&mut self) {
         self.running().for_each(|pipeline| pipeline.follow_kinds());
+        self.forget_kinds();
         self.controllers().for_each(|controller| {
             controller.follow_copies();
             controller.look_at_targets();

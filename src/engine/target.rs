@@ -209,6 +209,17 @@ impl Target {
         }
     }
 
+    /// Forgets the kinds that no document names any more: nothing is wrong with a target that does not serve these.
+    pub fn retain_kinds(&self, is_used: impl Fn(&Kind) -> bool) {
+        let mut state = self.state.lock();
+        let forgotten = state.kinds.extract_if(.., |kind, _| !is_used(kind));
+        let unserved = forgotten.filter(|(_, served)| served.is_err()).count();
+        drop(state);
+        if unserved > 0 {
+            self.wanted.notify_one();
+        }
+    }
+
     /// A kind was not served, and is again. What is known of it counts until the target has said so anew.
     pub fn look_again(&self, kind: &Kind) {
         self.state.lock().again.insert(kind.clone());

@@ -98,6 +98,20 @@ fn marks_of_a_mapping_that_is_yet_to_come_hold_up_nobody_else() {
     assert!(!guest("x") && guest("x-ca"), "the marked one is blocked");
 }
 
+/// A target that does not serve what only a withdrawn edit named is in order.
+#[test]
+fn a_target_is_asked_for_no_version_that_no_document_has_any_more() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Away(Side::Target)),
+        (1_000, Action::Edit(Edit::Version(VERSIONS[1]))),
+        (1_000, Action::Edit(Edit::Version(VERSIONS[0]))),
+        (1_000, Action::Version(Versions::First)),
+        (1_000, Action::Back(Side::Target)),
+    ];
+    holds(&forms(Kcp, &steps), 4);
+}
+
 /// What a process remembers of an object that went is of the version in which it was watched.
 #[test]
 fn a_source_is_released_in_the_version_that_is_served() {
