@@ -646,11 +646,11 @@ impl Engine {
                 Stage::Closing if all.iter().all(|pipeline| pipeline.is_closed()) => Next::Over,
                 _ => Next::Close,
             },
-            None if one.stage == Stage::Closing && is_being_read => Next::Unchanged,
             None if let Some(lost) = all.iter().find_map(|pipeline| pipeline.lost_cluster()) => {
                 let lost = format!("`{lost}`, where the document in force served sources, is out of sight");
                 Next::GoesOn(Why::Refused(format!("{}, and {lost}", why.text())))
             }
+            None if one.stage == Stage::Closing && is_being_read => Next::Unchanged,
             None => Next::GoesOn(Why::Unknown(format!(
                 "{}, and not all that the document in force serves is in sight",
                 why.text()
@@ -773,7 +773,10 @@ fn served(all: &[&Arc<Pipeline>]) -> String {
         Some(first) => {
             format!(", and {of_sources} of {of_clusters} {carry} its finalizer, the first is {first}")
         }
-        None => ", and orphaned objects are left (`sync-engine orphans`)".to_owned(),
+        None if all.iter().any(|one| one.has_any_object()) => {
+            ", and orphaned objects are left (`sync-engine orphans`)".to_owned()
+        }
+        None => String::new(),
     }
 }
 

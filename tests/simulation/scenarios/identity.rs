@@ -220,6 +220,21 @@ fn nothing_is_written_for_a_rebuilt_cluster_before_the_state_store_names_it() {
     holds(&world(Plain, &away), 8);
 }
 
+/// The document in force serves nothing any more, and is about to make place for the one in the file.
+#[test]
+fn the_document_in_force_goes_on_in_a_cluster_that_is_rebuilt_while_another_waits_for_its_end() {
+    for pause in [1_300, 1_700, 2_300] {
+        let steps = [
+            (0, Action::Create(X)),
+            (20_000, Action::Edit(Edit::Resource("gadgets"))),
+            (5_000, Action::Delete(X)),
+            (pause, Action::Rebuild(Side::Source, Ahead::Expired)),
+            (5_000, Action::Create(X)),
+        ];
+        holds(&world(Plain, &steps), 4);
+    }
+}
+
 /// kcp drops the address of a shard with the last binding there: nobody waits for it to come back.
 #[test]
 fn a_document_of_another_resource_waits_for_no_shard_that_nobody_uses_any_more() {
