@@ -330,7 +330,7 @@ impl World {
         // A process that starts beside a leader does nothing that could be compared.
         // Nor one that cannot see what is away.
         // One that starts knows no more which marks were there before their mapping.
-        let is_blocked = (self.has_guest() || self.plan.has_fleet) && !self.marked.is_empty();
+        let is_blocked = (self.guests > 0 || self.plan.has_fleet) && !self.marked.is_empty();
         if !self.is_over() && !self.plan.elects && self.plan.forever != Some(Forever::Second) && !is_blocked {
             super::aftermath::check(self).await;
         }
