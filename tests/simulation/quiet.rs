@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::action::{Action, Forever, LONGEST, Meddling, SourceRef, TENANTS};
 use super::checker::{LEASES, RECORDS};
-use super::server::Side;
+use super::server::{RESOURCES, Side};
 use super::world::{File, World};
 
 /// How often one request may be repeated meanwhile, by its backoff.
@@ -18,6 +18,9 @@ const WATCHES_OF_SECRETS: usize = 4;
 
 /// How often a process looks in that time whether home has the record of an open release still.
 const LOOKED_AGAIN: usize = 2;
+
+/// How often a source is planned anew where a list came: while it is confirmed that the cluster is the same, and after that.
+const PLANNED: usize = 2;
 
 /// Waits that no event can end, by the reason in the condition `Synced`.
 const TIMED: [&str; 3] = ["Conflict", "Refused", "RequestFailed"];
@@ -33,6 +36,8 @@ pub fn check(world: &World) {
     // What watches missed is read again when they time out.
     let catches_up = core.checker.is_troubled_still(core.age());
     let was_silenced = core.checker.was_kept_in_the_dark();
+    // A source with a large text is read for each of its plans.
+    let lists: usize = asked.iter().filter(|(request, _)| request.starts_with("list ")).map(|(_, times)| times).sum();
     let is_wrong = |(request, times): &(&String, &usize)| {
         let (request, server) = request.rsplit_once(" at ").unwrap_or_default();
         let is_away = server == Side::Second.name() && forever == Some(Forever::Second);
@@ -48,7 +53,9 @@ pub fn check(world: &World) {
             if is_awaited { REPEATED * askers } else { CAUGHT_UP * world.plan.shards() * usize::from(catches_up) };
         let is_of_releases = request.ends_with(&format!("/namespaces/{RECORDS}/configmaps"));
         let looks = if is_of_releases { LOOKED_AGAIN * world.processes.len() } else { 0 };
-        let most = (most * watches).max(looks);
+        let is_of_source = RESOURCES.iter().any(|(plural, _)| request.contains(&format!("/{plural}/")));
+        let reads = if request.starts_with("get ") && is_of_source { PLANNED * lists } else { 0 };
+        let most = (most * watches).max(looks) + reads;
         !is_away && !is_routine(request) && **times > most
     };
     let wrong: Vec<_> =
