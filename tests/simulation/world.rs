@@ -379,7 +379,7 @@ impl World {
         // A document that is refused leaves the one before it in force.
         let is_refused = self.mapping.resource != self.draft.resource;
         let document = if is_refused { &self.mapping } else { &self.draft };
-        if !self.versions.serves(document.version) {
+        if !self.serves(self.versions, document) {
             ends.push(Action::Version(Versions::Both));
         }
         for action in ends {

@@ -7,7 +7,7 @@ use sync_engine::sandbox::{Admission, Request};
 
 use super::super::action::{Action, Edit, Forever, Roster, TENANTS, Versions};
 use super::super::checker::{AFTERMATH, Approved, RECORDS, state_store};
-use super::super::mapping::{GUEST, MAIN, Rule, Spread};
+use super::super::mapping::{GUEST, MAIN, MAPPINGS, Mapping, Rule, Spread};
 use super::super::matrix::is_fault;
 use super::super::replicas;
 use super::super::server::{
@@ -81,7 +81,7 @@ impl World {
                 }
             }
             // Who takes a version away waits until no mapping has it: that the engine needs this is open.
-            Action::Version(versions) if self.has_left(versions) => self.set_versions(versions),
+            Action::Version(versions) if self.may_serve(versions) => self.set_versions(versions),
             Action::Version(_) => {}
             Action::Unserve | Action::Serve => {
                 self.target_server(&serve_widgets(action == Action::Serve));
@@ -166,8 +166,17 @@ impl World {
         }
     }
 
-    fn has_left(&self, versions: Versions) -> bool {
-        versions.serves(self.draft.version) || self.core(|core| core.checker.is_strict)
+    fn may_serve(&self, versions: Versions) -> bool {
+        self.serves(versions, &self.draft) || self.core(|core| core.checker.is_strict)
+    }
+
+    /// Whether these serve what a document has, and what those had that left their names: they are retained.
+    pub(super) fn serves(&self, versions: Versions, document: &Mapping) -> bool {
+        self.core(|core| {
+            let others = MAPPINGS.iter().filter(|name| **name != document.name);
+            let mut former = others.filter_map(|name| core.checker.last_of(name));
+            versions.serves(document.version) && former.all(|last| versions.serves(last.version))
+        })
     }
 
     pub(super) fn set_versions(&mut self, versions: Versions) {
