@@ -21,12 +21,7 @@ impl Engine {
                 match &cluster.provider {
                     ProviderName::Connection(name) => self.engage_target(name, &cluster),
                     ProviderName::Source(provider) => {
-                        for controller in self.of_provider(provider) {
-                            controller.engage(&cluster);
-                            let pipelines = controller.pipelines();
-                            let unnamed = pipelines.iter().filter(|one| !one.is_named(&cluster));
-                            unnamed.for_each(|one| one.check_inventory());
-                        }
+                        self.of_provider(provider).for_each(|controller| controller.engage(&cluster));
                         self.controllers().for_each(|controller| controller.engaged(&cluster));
                         self.target_engaged(&cluster);
                     }

@@ -420,10 +420,17 @@ impl Controller {
         }
     }
 
-    /// Where sources may carry the finalizer: clusters by identity, and addresses of kcp shards.
+    /// Where the clusters of sources are: clusters by identity, and addresses of kcp shards.
     pub fn source_clusters(&self) -> BTreeSet<String> {
         let clusters = self.shared.manager.clusters(&self.mapping().source.clusters);
         clusters.iter().map(|cluster| recorded_as(cluster)).collect()
+    }
+
+    /// Those with a source, which may carry the finalizer.
+    pub fn clusters_with_sources(&self) -> BTreeSet<String> {
+        let clusters = self.shared.manager.clusters(&self.mapping().source.clusters);
+        let has_any = |one: &&Arc<Cluster>| self.feed_of(one).is_some_and(|feed| feed.has_any_at(&one.spec.name));
+        clusters.iter().filter(has_any).map(|cluster| recorded_as(cluster)).collect()
     }
 
     /// Whether every collection of sources is in sight and none of them carries the engine's finalizer.

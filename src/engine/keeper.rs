@@ -617,7 +617,7 @@ pub(super) fn wanted(
         wanted.clusters.clear();
     }
     wanted.clusters.retain(|place| !pipeline.has_left(place));
-    wanted.clusters.extend(pipeline.controller.source_clusters());
+    wanted.clusters.extend(pipeline.controller.clusters_with_sources());
     wanted.targets.retain(|name| !pipeline.was_target(name));
     wanted.targets.extend(pipeline.controller.targets().iter().cloned());
     if pipeline.is_carried_out() {

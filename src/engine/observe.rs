@@ -69,7 +69,8 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
     let version = schema.as_ref().map(|known| &*known.version).unwrap_or_default();
     let unkept_status = pipeline.learned.lock().dropped.of(&key.cluster, version);
     let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), key);
-    let kinds = kinds(executor, facts);
+    let is_present = matches!(source, Ok(Source::Present(_)));
+    let kinds = kinds(executor, is_present, facts);
     let now = pipeline.shared.settings.clock.now();
     let selects = generation.mapping.source.selects(cluster.spec.name.as_str(), &cluster.spec.traits);
     let mut observed = Observed::new(pipeline.writer.clone(), key.clone(), origin, source, kinds, now);
@@ -285,14 +286,15 @@ fn pin(generation: &Generation) -> Option<Pin> {
     Some(Pin { connection: generation.target.name.clone(), identity })
 }
 
-/// The kinds of the mapping on its target.
-fn kinds(executor: &Executor<'_>, facts: &mut Facts<'_>) -> Sight<Kinds> {
+/// The kinds of the mapping on its target. Nothing is taken in of a source that is not `is_present`.
+fn kinds(executor: &Executor<'_>, is_present: bool, facts: &mut Facts<'_>) -> Sight<Kinds> {
     let &Executor { pipeline, generation, cluster, .. } = executor;
     let at = &generation.target.cluster;
     let identity = facts.read([Topic::Identity(at.clone())], || generation.target.identity(), Result::is_err);
     let unnamed = || {
-        (generation.records() && !pipeline.is_named(cluster))
-            .then(|| "the state store on its target does not name its cluster yet".to_owned())
+        // Asked also where nothing is written: a candidate that would write is rehearsed there.
+        let is_unnamed = is_present && !pipeline.is_named(cluster) && generation.records();
+        is_unnamed.then(|| "the state store on its target does not name its cluster yet".to_owned())
     };
     let unconfirmed =
         facts.read([Topic::Store(at.clone())], || pipeline.unconfirmed().or_else(unnamed), Option::is_some);

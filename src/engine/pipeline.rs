@@ -325,10 +325,14 @@ impl Pipeline {
         self.unconfirmed().is_none() && is_recorded && Arc::ptr_eq(&self.generation().mapping, mapping)
     }
 
-    /// Whether the state store names where a cluster is. Nothing is taken in there before: if that is lost, nobody would know
-    /// that it had sources.
+    /// Whether the state store names the cluster of a source; if not, it is to. Nothing is taken in there before: if the cluster
+    /// is lost, nobody would know that it had sources. One that never had any is not named: nobody waits for it.
     pub fn is_named(&self, cluster: &Cluster) -> bool {
-        self.state.lock().store.clusters.contains(&recorded_as(cluster))
+        let is_named = self.state.lock().store.clusters.contains(&recorded_as(cluster));
+        if !is_named {
+            self.check_inventory();
+        }
+        is_named
     }
 
     /// A cluster that the state store names, and that is out of sight.
@@ -383,14 +387,10 @@ impl Pipeline {
         }
     }
 
-    /// A cluster is here, or here again: the state store has to name it.
+    /// A cluster is here, or here again. The state store may be written without it at this moment.
     pub fn note_here(&self, cluster: &Cluster) {
-        let place = recorded_as(cluster);
-        let mut state = self.state.lock();
-        let had_left = state.places_left.remove(&place);
-        let is_unnamed = state.unconfirmed.is_none() && !state.store.clusters.contains(&place);
-        drop(state);
-        if had_left || is_unnamed {
+        let had_left = self.state.lock().places_left.remove(&recorded_as(cluster));
+        if had_left {
             self.check_inventory();
         }
     }

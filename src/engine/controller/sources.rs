@@ -86,6 +86,15 @@ impl Feed {
         self.only.as_ref().map_or_else(|| store.len(), |cluster| store.of_cluster(cluster).len())
     }
 
+    /// Whether there is one of a cluster, or of any that has the address in common with it.
+    pub fn has_any_at(&self, cluster: &ClusterName) -> bool {
+        let store = self.watch.store();
+        match (&self.only, &self.scope.clusters) {
+            (None, ClustersOf::Annotated | ClustersOf::One(_)) => !store.is_empty(),
+            _ => !store.of_cluster(cluster).is_empty(),
+        }
+    }
+
     /// All objects that its watch shows.
     pub fn objects(&self) -> impl Iterator<Item = (Key, Arc<Object>)> {
         let store = self.watch.store();

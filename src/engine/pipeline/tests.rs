@@ -328,20 +328,21 @@ async fn a_document_of_other_sources_takes_the_place_of_one_that_was_never_recor
 
 /// One that had left for good is struck from the state store, perhaps at the moment in which it comes back.
 #[tokio::test]
-async fn a_cluster_that_is_here_has_the_state_store_written_that_does_not_name_it() {
+async fn the_state_store_is_looked_at_where_a_source_is_in_a_cluster_that_it_may_not_name() {
     let (pipeline, cluster) = (pipeline(Lease::default()), cluster("c"));
     let is_due = || pipeline.inventory_due().now_or_never().is_some();
     pipeline.note_here(&cluster);
-    assert!(!is_due(), "it is written anyway once it is read");
-    pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
+    assert!(!is_due(), "it may have no source");
+    pipeline.forget_cluster(&cluster, true);
     is_due();
     pipeline.note_here(&cluster);
-    assert!(is_due());
+    assert!(is_due(), "it had left");
+    assert!(!pipeline.is_named(&cluster) && is_due(), "a source asks for it");
     let clusters = [recorded_as(&cluster)].into();
     pipeline.confirm(&pipeline.generation(), Ok(Inventory { clusters, ..in_force(DOCUMENT) }));
     is_due();
     pipeline.note_here(&cluster);
-    assert!(!is_due(), "it is named");
+    assert!(pipeline.is_named(&cluster) && !is_due());
 }
 
 /// A document that takes in no source does not write the state store, which names the cluster and the target still.

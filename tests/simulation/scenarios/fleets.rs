@@ -90,6 +90,26 @@ fn a_mapping_that_is_removed_while_its_cluster_is_out_of_sight_lets_its_sources_
     holds(&fleet(&steps), 8);
 }
 
+/// The engine wrote down where sources may be, and waited for ever for a cluster that never had one.
+#[test]
+fn a_document_of_another_resource_waits_for_no_cluster_to_which_a_kubeconfig_led_for_a_while() {
+    let steps = [
+        (10_000, Action::List(Roster::Astray)),
+        (15_000, Action::List(Roster::Listed)),
+        (15_000, Action::Edit(Edit::Resource("gadgets"))),
+    ];
+    holds(&fleet(&steps), 4);
+    // No process sees it leave.
+    let unseen = [
+        (10_000, Action::List(Roster::Astray)),
+        (15_000, Action::Crash(0)),
+        (1_000, Action::List(Roster::Listed)),
+        (1_000, Action::Start(0)),
+        (15_000, Action::Edit(Edit::Resource("gadgets"))),
+    ];
+    holds(&fleet(&unseen), 4);
+}
+
 /// Their cluster is not listed when the edit is released: nothing was counted of what they have.
 #[test]
 fn what_an_edit_takes_of_sources_that_vanish_out_of_sight_is_held_once_their_cluster_is_back() {
