@@ -196,8 +196,12 @@ fn report(pipeline: &Pipeline, condition: Condition) {
 }
 
 fn say(pipeline: &Pipeline, generation: &Arc<Generation>, result: Result<Inventory, Doubt>) {
+    let may_wait = || is_leaving(pipeline, generation) && !pipeline.is_unrecorded();
     let condition = match &result {
-        Ok(_) => Condition::ready(""),
+        Ok(_) => match may_wait().then(|| pipeline.lost_in_words()).flatten() {
+            Some(lost) => Condition::degraded(format!("its removal waits: {lost}")),
+            None => Condition::ready(""),
+        },
         Err(doubt) => Condition::of(Err(doubt.why.clone()), generation.target.trouble()),
     };
     report(pipeline, condition);

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::Shared;
 use super::consumer_schema::dropped::DroppedFields;
 use super::controller::{Controller, Feed};
-use super::inventory::Inventory;
+use super::inventory::{self, Inventory};
 use super::serving::{compiled, names_other_sources};
 use super::target::Target;
 use crate::mapping::template::Text;
@@ -339,6 +339,17 @@ impl Pipeline {
     pub fn lost_cluster(&self) -> Option<String> {
         let here = self.are_clusters_known().then(|| self.controller.source_clusters())?;
         self.state.lock().store.clusters.difference(&here).next().cloned()
+    }
+
+    /// The same in words, and how a person ends it: nobody else knows whether something is left there.
+    pub fn lost_in_words(&self) -> Option<String> {
+        let (lost, generation) = (self.lost_cluster()?, self.generation());
+        let store = inventory::name(&self.shared.settings.engine, self.writer.mapping());
+        Some(format!(
+            "`{lost}`, where the document in force served sources, is out of sight (if it is gone for good, take it out of \
+             `clusters` in the ConfigMap `{store}` on target `{}`)",
+            generation.target.name
+        ))
     }
 
     /// Whether all sources and objects are in sight that the state store tells of.

@@ -646,8 +646,7 @@ impl Engine {
                 Stage::Closing if all.iter().all(|pipeline| pipeline.is_closed()) => Next::Over,
                 _ => Next::Close,
             },
-            None if let Some(lost) = all.iter().find_map(|pipeline| pipeline.lost_cluster()) => {
-                let lost = format!("`{lost}`, where the document in force served sources, is out of sight");
+            None if let Some(lost) = all.iter().find_map(|pipeline| pipeline.lost_in_words()) => {
                 Next::GoesOn(Why::Refused(format!("{}, and {lost}", why.text())))
             }
             None if one.stage == Stage::Closing && is_being_read => Next::Unchanged,

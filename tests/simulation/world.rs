@@ -418,6 +418,9 @@ impl World {
         if [0, 1, THIRD].iter().all(|number| !self.processes.contains_key(number)) {
             self.act(Action::Start(0)).await;
         }
+        if self.plan.is_kcp && self.plan.has(|action| matches!(action, Action::Crash(_) | Action::Stop(_))) {
+            self.strike_addresses();
+        }
     }
 
     /// Until the world is as the model says and nothing is written any more, or the time is over.

@@ -253,6 +253,20 @@ fn a_document_of_another_resource_waits_for_no_shard_that_nobody_uses_any_more()
     holds(&world(Kcp, &out_of_sight), 16);
 }
 
+/// No process sees the address go, and one that starts cannot tell whether it is gone for good: an operator says so.
+#[test]
+fn a_document_of_another_resource_waits_for_a_shard_that_was_left_unseen_until_the_state_store_does_not_name_it() {
+    let steps = [
+        (0, Action::Create(X)),
+        (20_000, Action::Delete(X)),
+        (20_000, Action::Crash(0)),
+        (1_000, Action::Unbind("a")),
+        (1_000, Action::Unbind("b")),
+        (1_000, Action::Edit(Edit::Resource("gadgets"))),
+    ];
+    holds(&world(Kcp, &steps), 4);
+}
+
 /// The state store says which document is in force, also one that was restored.
 #[test]
 fn the_document_of_a_restored_state_store_is_in_force_again() {

@@ -275,6 +275,31 @@ impl World {
         self.core(|core| core.checker.edit(core.age(), edition));
     }
 
+    /// kcp drops the address of a shard with the last binding there. Where no process ran then, people alone know that nothing is
+    /// left: they take it out of the state stores, as the engine says.
+    pub(super) fn strike_addresses(&self) {
+        let slices = "/clusters/root/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
+        let Some(listed) = self.get(Side::Source, slices).map(|found| found.to_string()) else { return };
+        let is_listed = |place: &String| {
+            let address = place.trim_start_matches("kcp ").trim_end_matches("/clusters/*");
+            listed.contains(&format!("\"{address}\""))
+        };
+        let maps = format!("/api/v1/namespaces/{RECORDS}/configmaps");
+        for side in Side::ALL.into_iter().filter(|side| side.is_target()) {
+            let found = self.get(side, &maps);
+            for store in found.iter().filter_map(|list| list["items"].as_array()).flatten() {
+                let named = store["data"]["clusters"].as_str().unwrap_or_default();
+                let Ok(named) = serde_json::from_str::<Vec<String>>(named) else { continue };
+                let kept: Vec<&String> = named.iter().filter(|place| is_listed(place)).collect();
+                if kept.len() < named.len() {
+                    let fields = json!({"data": {"clusters": json!(kept).to_string()}});
+                    let url = format!("{maps}/{}", text(store, "name"));
+                    self.core(|core| core.act(side, &merge(&url, &fields)));
+                }
+            }
+        }
+    }
+
     fn decide(&self, decision: Decision) {
         // As `sync-engine approve` does it, for whatever the engine says that it holds.
         let maps = format!("/api/v1/namespaces/{RECORDS}/configmaps");
