@@ -610,7 +610,7 @@ impl Engine {
                 let what = if entry.mapping.is_beside() { "its state store is on" } else { "it writes to" };
                 let flag = flag(target);
                 let why = format!("{what} `{target}`, a connection that the command line does not give: add `{flag}`");
-                self.hold_up(slot, why);
+                self.hold_up(slot, Condition::waiting(why));
             }
             return false;
         };
@@ -619,17 +619,20 @@ impl Engine {
                 "its document was removed, and `{unread}`, which may hold a later one than the other targets, cannot be read \
                  yet: nothing is done; if that target is lost, put the document back, and remove it while the engine runs"
             );
-            self.hold_up(slot, message);
+            self.hold_up(slot, Condition::waiting(message));
             return false;
         }
         // The mode is the brake: that of the document in the file counts for the one in force too, also after a restart.
         let mode = self.catalog.mapping(&entry.mapping.name).map_or(entry.mapping.mode, |in_file| in_file.mapping.mode);
         let phase = self.limit(&entry.mapping.name, self.phase(entry, mode));
+        // One that a state store knows is no new one: its own pipeline tells which document of it goes on.
+        let is_unknown = self.read.contains(&target.name) && !self.retained.contains_key(&slot.mapping);
+        let is_new = is_unknown && self.pipelines.get(slot).is_none_or(|running| !running.pipeline.has_served());
         if phase == Phase::Active
-            && !self.pipelines.contains_key(slot)
+            && is_new
             && let Some(why) = self.writes_beside(&slot.mapping, &entry.mapping)
         {
-            self.hold_up(slot, why);
+            self.hold_up(slot, Condition::degraded(why));
             return false;
         }
         let is_of_file = entry.standing == Standing::Running;
@@ -658,10 +661,11 @@ impl Engine {
     }
 
     /// A mapping does not run on a target.
-    fn hold_up(&mut self, slot: &Slot, message: String) {
+    fn hold_up(&mut self, slot: &Slot, condition: Condition) {
         self.refused.insert(slot.clone());
-        if self.shared.instruments.health.set(&component(slot), Condition::waiting(message.clone())) {
-            error!(mapping = slot.mapping, why = message, "the mapping does not run");
+        let why = condition.message.clone();
+        if self.shared.instruments.health.set(&component(slot), condition) {
+            error!(mapping = slot.mapping, why, "the mapping does not run");
         }
         self.stop(slot);
     }

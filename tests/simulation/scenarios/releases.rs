@@ -205,7 +205,7 @@ fn a_field_of_the_status_has_one_writer_while_the_edit_that_gives_it_up_is_held(
     holds_in_both(&steps, 4);
 }
 
-/// The same where the mapping that takes it over is new.
+/// The same where the mapping that takes it over is new, also for a process that starts.
 #[test]
 fn a_new_mapping_waits_for_the_edit_that_gives_up_a_field_which_it_takes_over() {
     let steps = [
@@ -217,10 +217,10 @@ fn a_new_mapping_waits_for_the_edit_that_gives_up_a_field_which_it_takes_over() 
         (30_000, Action::Edit(Edit::Toggle("ca"))),
         (30_000, Action::Edit(Edit::Hand("edition"))),
         (0, Action::Edit(Edit::Guest)),
-        (30_000, Action::Approve),
     ];
-    for sources in [Kcp, Plain] {
-        for run in held(&world(sources, &steps), 2) {
+    let (restart, approve) = ([(30_000, Action::Crash(0)), (0, Action::Start(0))], [(30_000, Action::Approve)]);
+    for (sources, again) in [(Kcp, &restart[..]), (Plain, &restart[..0])] {
+        for run in held(&world(sources, &[&steps[..], again, &approve[..]].concat()), 2) {
             let is_of_guest = |line: &String| line.contains("/x-g at ");
             let mut before = run.trace.iter().take_while(|line| !line.contains("** Approve"));
             assert!(!before.any(is_of_guest) && run.trace.iter().any(is_of_guest), "{:#?}", run.trace);
