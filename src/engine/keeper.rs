@@ -223,15 +223,16 @@ async fn confirm(
     let found = inventories.get(pipeline.writer.mapping()).await;
     let found = found.map_err(|error| unreadable(generation, &error.to_string()))?;
     let home = home_of_list(pipeline, generation).filter(|_| generation.phase == Phase::Active);
-    if found.is_none() || home.is_some() {
-        pipeline.told_store();
-    }
-    if let Some(other) = pipeline.untold_target() {
-        let why = format!("target `{other}` has not told yet whether its state store holds a later document");
-        return Err(Doubt { why, is_of_others: true, found: found.filter(|_| home.is_none()).map(Box::new) });
-    }
     if let Some(home) = home {
         heed_home(pipeline, generation, home, found.as_ref()).await?;
+    } else {
+        if found.is_none() {
+            pipeline.told_store();
+        }
+        if let Some(other) = pipeline.untold_target() {
+            let why = format!("target `{other}` has not told yet whether its state store holds a later document");
+            return Err(Doubt { why, is_of_others: true, found: found.map(Box::new) });
+        }
     }
     let checked = match &found {
         Some(found) => check_sources(pipeline, generation, found, &source),
