@@ -144,11 +144,18 @@ pub struct ToldHome {
     list: Option<(u64, Inventory)>,
     /// What this process last wrote there in a term. Home that is put back meanwhile does not take it back.
     written: Option<(u64, Inventory)>,
+    /// When home was last asked for it, and gave an answer, with the term.
+    asked: Option<(u64, Instant)>,
     /// When a request to home last failed, and why.
     failed: Option<(Instant, String)>,
 }
 
 impl ToldHome {
+    /// Whoever waited while home was asked for another target does not ask it once more.
+    fn is_as_of(&self, term: u64, began: Instant) -> bool {
+        self.asked.is_some_and(|(of, at)| of == term && at > began)
+    }
+
     /// Whoever waited while a request for another target failed does not wait for home once more: home that gives no answer takes
     /// as long for hundreds of targets as for one.
     fn failed_since(&self, began: Instant) -> Option<String> {
@@ -369,10 +376,13 @@ async fn home_says(
         return Ok(Some(list));
     }
     let inventories = pipeline.shared.inventories(home.endpoint());
+    let asked = Instant::now();
     let read = match told.failed_since(began) {
         Some(why) => Err(why),
+        None if told.is_as_of(term, began) => Ok(of_term(&told.list)),
         None => match read_list(&inventories, pipeline.writer.mapping()).await {
             Ok(list) => {
+                told.asked = Some((term, asked));
                 told.list = list.clone().map(|list| (term, list));
                 Ok(list)
             }
@@ -417,6 +427,7 @@ async fn tell_home(
         return Err("another document runs meanwhile".to_owned());
     }
     let term = pipeline.shared.lease.number();
+    told.asked = None;
     let known = told.list.take().filter(|(of, _)| *of == term && unanswered.write.is_none());
     let stored = async {
         let known = match known {
@@ -722,9 +733,7 @@ pub(super) async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), R
     match pipeline.shared.settings.home_connection().filter(|_| is_last) {
         Some(home) => {
             // None of them writes it any more.
-            let mut told = pipeline.controller.told_home.lock().await;
-            (told.list, told.written) = (None, None);
-            drop(told);
+            *pipeline.controller.told_home.lock().await = ToldHome::default();
             at(home.endpoint()).remove_list_of_targets(mapping).await
         }
         None => Ok(()),
@@ -799,6 +808,15 @@ mod tests {
         told.failed = Some((Instant::now(), "no answer".into()));
         assert_eq!(told.failed_since(began).as_deref(), Some("no answer"));
         assert_eq!(told.failed_since(Instant::now()), None, "who comes later asks it again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn home_is_asked_once_for_all_targets_that_wait_for_it() {
+        let began = Instant::now();
+        tokio::time::advance(LOOK).await;
+        let told = ToldHome { asked: Some((7, Instant::now())), ..ToldHome::default() };
+        assert!(told.is_as_of(7, began) && !told.is_as_of(8, began), "another replica may have led");
+        assert!(!told.is_as_of(7, Instant::now()), "who comes later asks it again");
     }
 
     fn at(moment: i64, document: &str) -> Inventory {
