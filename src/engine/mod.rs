@@ -71,7 +71,7 @@ use consumer_schema::ConsumerSchemas;
 use controller::Controller;
 use election::{Election, Terms};
 use events::Recorder;
-use inventory::{Inventories, Inventory};
+use inventory::{Inventories, Inventory, Retained};
 use pipeline::{Generation, Pipeline};
 use report::sources_component;
 use serving::InForce;
@@ -224,8 +224,8 @@ struct Engine {
     shared: Arc<Shared>,
     catalog: Catalog,
     files: Arc<Files>,
-    /// Documents known from inventories, by mapping, and when they were recorded: the last ones.
-    retained: BTreeMap<String, (Option<Timestamp>, Arc<str>)>,
+    /// Documents known from inventories, by mapping.
+    retained: BTreeMap<String, Retained>,
     /// Targets whose inventories were read.
     read: BTreeSet<String>,
     targets: BTreeMap<String, Arc<Target>>,
@@ -505,7 +505,9 @@ impl Engine {
 
     /// Compares the documents with what runs, says what changes, and makes it so.
     fn update(&mut self) -> Outcome {
-        let retained = self.retained.iter().map(|(name, (_, documents))| (name.clone(), documents.clone()));
+        let settings = &self.shared.settings;
+        let is_home_read = settings.home_connection().is_none() || self.read.contains(&settings.home);
+        let retained = self.retained.iter().map(|(name, known)| (name.clone(), known.documents(is_home_read)));
         let (catalog, update) = self.catalog.update(&self.files, &retained.collect());
         self.catalog = catalog;
         let diagnostics = self.catalog.diagnostics();
@@ -757,28 +759,30 @@ impl Engine {
     }
 
     fn learn(&mut self, target: String, inventories: Vec<Inventory>) {
+        let is_home = target == self.shared.settings.home;
         let is_news = self.read.insert(target);
-        let mut learned = false;
-        for inventory in inventories {
-            let (documents, name) = (inventory.documents(), inventory.mapping);
+        // What others told of providers counts from now on, where home does not know the mapping.
+        let mut learned = is_home && is_news && !self.retained.is_empty();
+        for mut inventory in inventories {
+            let name = inventory.mapping.clone();
             let entry = self.catalog.mapping(&name);
             if entry.is_none_or(|entry| entry.file.is_none()) {
-                self.former_targets.entry(name.clone()).or_default().extend(inventory.targets);
+                let targets = std::mem::take(&mut inventory.targets);
+                self.former_targets.entry(name.clone()).or_default().extend(targets);
             }
             // A text that the catalog has is kept once.
-            let same = entry.map(|entry| &entry.mapping.text).filter(|text| **text == documents);
-            let documents = same.cloned().unwrap_or(documents);
-            let known = self.retained.get(&name);
-            if known.is_some_and(|(recorded, _)| *recorded >= inventory.recorded) {
+            let same = entry.map(|entry| &entry.mapping.text).filter(|text| **text == inventory.document);
+            if let Some(same) = same.cloned() {
+                inventory.document = same;
+            }
+            if !self.retained.entry(name.clone()).or_default().take(inventory, is_home) {
                 continue;
             }
-            let is_other = known.is_none_or(|(_, known)| *known != documents);
             // What is known from a state store alone is not the last document. What is known from a file is.
-            if is_other && self.catalog.mapping(&name).is_some_and(|entry| entry.file.is_none()) {
+            if self.catalog.mapping(&name).is_some_and(|entry| entry.file.is_none()) {
                 self.catalog = self.catalog.forget(&name);
             }
-            self.retained.insert(name, (inventory.recorded, documents));
-            learned |= is_other;
+            learned = true;
         }
         if learned {
             self.update();
