@@ -141,7 +141,7 @@ fn may_come(unanswered: Option<Instant>) -> bool {
 #[derive(Debug, Default)]
 pub struct ToldHome {
     /// With the term of the lease in which that was found.
-    list: Option<(u64, Inventory)>,
+    pub(super) list: Option<(u64, Inventory)>,
     /// What this process last wrote there in a term. Home that is put back meanwhile does not take it back.
     written: Option<(u64, Inventory)>,
     /// When home was last asked for it, and gave an answer, with the term.
@@ -180,7 +180,8 @@ pub fn component(pipeline: &Pipeline) -> String {
 }
 
 /// Why the state store is not confirmed.
-struct Doubt {
+#[derive(Debug)]
+pub(super) struct Doubt {
     why: String,
     /// Whether it is one of other targets: nothing is wrong with this one.
     is_of_others: bool,
@@ -299,7 +300,7 @@ pub(super) fn home_of_list<'p>(pipeline: &'p Pipeline, generation: &Generation) 
 
 /// Lets a document act on a target where home names it, or a file does. One that only the state store of a target has runs nowhere:
 /// whoever can write there has no say on the other targets.
-async fn heed_home(
+pub(super) async fn heed_home(
     pipeline: &Pipeline,
     generation: &Generation,
     home: &Arc<Connection>,
@@ -309,7 +310,7 @@ async fn heed_home(
     let other = |store: &Inventory| other_document(store, mapping).filter(|one| !pipeline.supersedes(one));
     let theirs = found.and_then(other);
     let is_of_file = found.is_some() && theirs.is_none() && generation.is_of_file;
-    let is_believed = |list: &Inventory| theirs.is_none() && other(list).is_none();
+    let is_believed = |list: &Inventory| theirs.is_none() && other(list).is_none() && !is_unread(list, mapping);
     let list = match home_says(pipeline, home, is_believed).await {
         Ok(list) => list,
         // Home that goes away holds up nothing that is as it was.
@@ -320,6 +321,15 @@ async fn heed_home(
         }
     };
     let target = &generation.target.name;
+    let name_of_list = inventory::name_of_list(&pipeline.shared.settings.engine, &mapping.name);
+    if list.as_ref().is_some_and(|list| is_unread(list, mapping)) {
+        let why = format!(
+            "target `{target}`: home names a document that this version of the engine cannot read: run the version that wrote \
+             it, or take the field `document` out of the ConfigMap `{name_of_list}` at home, and out of those of the mapping on \
+             its targets, to have the one in the file run at once"
+        );
+        return Err(why.into());
+    }
     let is_home = *target == pipeline.shared.settings.home;
     let why = match list {
         None if found.is_none() || is_of_file => return Ok(()),
@@ -342,8 +352,7 @@ async fn heed_home(
             (_, _, Some(_)) => format!(
                 "target `{target}`: the state store there holds a later document than home names: home was put back to an earlier \
                  state, or somebody else wrote that document. Nothing is written or deleted there. If home was put back, put back \
-                 its ConfigMap `{}` as it was; or delete that one, where the file has the document of the state store",
-                inventory::name_of_list(&pipeline.shared.settings.engine, &mapping.name)
+                 its ConfigMap `{name_of_list}` as it was; or delete that one, where the file has what the state store holds"
             ),
         },
     };
@@ -496,9 +505,7 @@ pub(super) fn check_sources(
                    `inForce` out of the ConfigMap to allow it";
         return Err(unreadable(generation, why));
     }
-    // Nobody can tell what the one in the file would take away of what it has made.
-    let is_unread = found.document != mapping.text && !found.document.is_empty() && compiled(&found.document).is_none();
-    if is_active && is_unread {
+    if is_active && is_unread(found, mapping) {
         let why = "it holds a document that this version of the engine cannot read: run the version that wrote it, or take the \
                    field `document` out of the ConfigMap to have the one in the file run at once";
         return Err(unreadable(generation, why));
@@ -532,6 +539,11 @@ pub(super) fn check_sources(
         ));
     }
     Ok(())
+}
+
+/// Whether nobody can tell what a document would take away of what the one in a state store, or at home, has made.
+fn is_unread(store: &Inventory, mapping: &Mapping) -> bool {
+    store.document != mapping.text && !store.document.is_empty() && compiled(&store.document).is_none()
 }
 
 fn source_id(pipeline: &Pipeline, generation: &Generation) -> Result<SourceId, String> {

@@ -12,7 +12,7 @@ use crate::engine::Settings;
 use crate::engine::events::Recorder;
 use crate::engine::interests::{Related, Topic};
 use crate::engine::inventory::{Former, SourceId};
-use crate::engine::keeper::{check_sources, is_final, read_retained, remove, wanted};
+use crate::engine::keeper::{check_sources, heed_home, is_final, read_retained, remove, wanted};
 use crate::engine::serving::compiled;
 use crate::engine::slots::double;
 use crate::engine::target::aliases;
@@ -567,6 +567,13 @@ async fn a_document_that_nobody_can_read_gives_way_to_the_file_once_a_person_tak
     };
     assert!(check(&later).expect_err("it is refused").contains("take the field `document` out"));
     assert_eq!(check(""), Ok(()));
+    // The same at home, for a target that has none yet, or an earlier one.
+    let (term, home) = (pipeline.shared.lease.number(), connection());
+    for (at_home, is_heeded) in [(&*later, false), ("", true), (DOCUMENT, true)] {
+        pipeline.controller.told_home.lock().await.list = Some((term, in_force(at_home)));
+        let heeded = heed_home(&pipeline, &pipeline.generation(), &home, None).await;
+        assert_eq!(heeded.is_ok(), is_heeded, "{heeded:?}");
+    }
 }
 
 /// The table has nothing of a source that is in sync.
