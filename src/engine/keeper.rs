@@ -145,7 +145,7 @@ pub struct ToldHome {
     /// What this process last wrote there in a term. Home that is put back meanwhile does not take it back.
     written: Option<(u64, Inventory)>,
     /// When home was last asked for it, and gave an answer, with the term.
-    asked: Option<(u64, Instant)>,
+    pub(super) asked: Option<(u64, Instant)>,
     /// When a request to home last failed, and why.
     failed: Option<(Instant, String)>,
 }
@@ -332,9 +332,9 @@ pub(super) async fn heed_home(
     }
     let is_home = *target == pipeline.shared.settings.home;
     let why = match list {
-        None if found.is_none() || is_of_file => return Ok(()),
+        None if theirs.is_none() && generation.is_of_file => return Ok(()),
         None => format!(
-            "target `{target}`: home names no document of the mapping, and the state store on the target holds another one than \
+            "target `{target}`: home names no document of the mapping, and the state store of a target holds another one than \
              its file: nothing is written or deleted there. Put that document into the file"
         ),
         Some(list) => match (other(&list), theirs, found.filter(|found| !is_home && is_later(found, &list))) {
@@ -555,7 +555,16 @@ fn source_id(pipeline: &Pipeline, generation: &Generation) -> Result<SourceId, S
 
 /// Before the first write of a state store, no source may be pinned to this very target: it was synced while the target held a
 /// state store. (A source that is pinned to another target is reported as TargetChanged.)
-fn check_first(pipeline: &Pipeline, generation: &Generation) -> Result<(), String> {
+pub(super) fn check_first(pipeline: &Pipeline, generation: &Generation) -> Result<(), String> {
+    let settings = &pipeline.shared.settings;
+    let is_at_home = settings.home_connection().is_some() && home_of_list(pipeline, generation).is_none();
+    if is_at_home && generation.phase == Phase::Active && !generation.is_of_file {
+        return Err(format!(
+            "target `{}`: no file holds the document of the mapping, and home knows it from another target alone: nothing is \
+             written or deleted there. Put it into a file",
+            generation.target.name
+        ));
+    }
     let feeds = pipeline.controller.source_feeds();
     let listed = feeds.iter().all(|feed| matches!(feed.watch.state(), WatchState::Synced | WatchState::NotServed));
     let is_known = pipeline.shared.manager.is_synced(&generation.mapping.source.clusters);

@@ -12,7 +12,7 @@ use crate::engine::Settings;
 use crate::engine::events::Recorder;
 use crate::engine::interests::{Related, Topic};
 use crate::engine::inventory::{Former, SourceId};
-use crate::engine::keeper::{check_sources, heed_home, is_final, read_retained, remove, wanted};
+use crate::engine::keeper::{check_first, check_sources, heed_home, is_final, read_retained, remove, wanted};
 use crate::engine::serving::compiled;
 use crate::engine::slots::double;
 use crate::engine::target::aliases;
@@ -574,6 +574,23 @@ async fn a_document_that_nobody_can_read_gives_way_to_the_file_once_a_person_tak
         let heeded = heed_home(&pipeline, &pipeline.generation(), &home, None).await;
         assert_eq!(heeded.is_ok(), is_heeded, "{heeded:?}");
     }
+}
+
+/// A file that is broken brings no mapping up that somebody else wrote there, for targets that hold nothing of it.
+#[tokio::test]
+async fn a_document_that_the_state_store_of_another_target_alone_holds_runs_nowhere() {
+    let home = connection();
+    let pipeline = pipeline_among([("target".to_owned(), home.clone())].into(), Lease::default());
+    let of_stores = pipeline.generation();
+    let target = of_stores.target.clone();
+    let of_file = Generation { is_of_file: true, ..Generation::new(of_stores.mapping.clone(), Phase::Active, target) };
+    let at_home = |generation: &Generation| check_first(&pipeline, generation).expect_err("sources are listed first");
+    assert!(at_home(&of_stores).contains("no file holds") && !at_home(&of_file).contains("no file holds"));
+    // Elsewhere, home has just said that it knows of none.
+    let asked = Instant::now() + Duration::from_secs(60);
+    pipeline.controller.told_home.lock().await.asked = Some((pipeline.shared.lease.number(), asked));
+    assert!(heed_home(&pipeline, &of_stores, &home, None).await.is_err());
+    assert!(heed_home(&pipeline, &of_file, &home, None).await.is_ok());
 }
 
 /// The table has nothing of a source that is in sync.
