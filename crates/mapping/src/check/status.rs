@@ -9,9 +9,10 @@ use super::fit::{self, Misfit, Mismatch};
 use super::places::put;
 use super::reads::{Reads, with_suggestion};
 use super::target::{Place, TYPED};
-use super::types::{Environment, Shape, Type};
+use super::types::{Environment, Shape, Type, is_within, written};
 use crate::diagnostic::Finding;
 use crate::jsonpath::{JsonPath, Step};
+use crate::leaf::Leaf;
 use crate::schema::{Field, Form, Schema, Schemas, View};
 use crate::template::{Content, Template, Tree};
 use crate::yaml::{Node, quoted};
@@ -36,6 +37,9 @@ pub(super) fn check<'s>(
     }
     status.generation(node);
     status.required(node);
+    if mapping.has_several_targets() {
+        status.of_several();
+    }
 }
 
 struct Status<'e, 's> {
@@ -53,6 +57,27 @@ impl<'s> Status<'_, 's> {
         match self.consumer?.view().field("status") {
             Field::Known(view) => Some(view),
             Field::Open | Field::Unknown => None,
+        }
+    }
+
+    /// SE0306: what is another one for each of several targets, by itself or through a variable.
+    fn of_several(&mut self) {
+        let mut of_name = self.mapping.placement.name.expressions().into_iter().flat_map(written);
+        let is_named_by_target = of_name.any(|read| is_within(&read, "target"));
+        let is_of_one = |read: &String| {
+            let is_name = is_within(read, "placement") && !is_within(read, "placement.namespace");
+            is_within(read, "objects") || is_within(read, "target") || is_named_by_target && is_name
+        };
+        for leaf in self.mapping.status.leaves() {
+            let Leaf::Template(template) = leaf else { continue };
+            let root = template.root();
+            let mut all = root.expressions().into_iter().flat_map(written);
+            let found = all.find_map(|read| Some((self.environment.meant(&read).into_iter().find(is_of_one)?, read)));
+            let Some((of_one, read)) = found else { continue };
+            let what = if of_one == read { format!("`{read}`") } else { format!("`{read}` reads `{of_one}`, which") };
+            let message = format!("{what} is another one for each target");
+            let finding = Finding::new("SE0306", root.node.headline(), message);
+            self.findings.push(finding.help("the status reads what each target has from `targets`"));
         }
     }
 

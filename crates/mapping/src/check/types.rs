@@ -478,7 +478,7 @@ pub(super) fn written(expr: &Expr) -> Vec<String> {
 }
 
 /// Whether a path leads to what another one leads to, or below it.
-fn is_within(path: &str, other: &str) -> bool {
+pub(super) fn is_within(path: &str, other: &str) -> bool {
     path.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 

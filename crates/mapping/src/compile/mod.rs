@@ -22,7 +22,7 @@ use super::document::{
     API_VERSION, ApiSchemaDocument, ClusterProviderDocument, LifecycleSpec, MappingDocument, MappingSpec,
     MappingTestDocument, Period, ReconcileSpec, ReleaseSpec, WaveSpec, required_fields,
 };
-use super::expression::{Names, References, Root, RootSet};
+use super::expression::{Names, References, RootSet};
 use super::schema;
 use super::template::Template;
 use super::{
@@ -196,8 +196,6 @@ struct Compiler {
     target_item: Option<String>,
     /// What the status reads.
     status_roots: RootSet,
-    /// Whether `placement.name` reads `target`.
-    name_reads_target: bool,
     /// Whether the placement's namespace reads the source, or no other source is in its cluster: so that a fixed name there can
     /// be unique.
     place_per_source: bool,
@@ -225,7 +223,6 @@ impl Compiler {
             locals: Vec::new(),
             target_item: None,
             status_roots: RootSet::STATUS,
-            name_reads_target: false,
             place_per_source: source::namespace_reads_source(spec.placement.as_ref()) || source::is_alone(spec),
         }
     }
@@ -299,8 +296,6 @@ impl Compiler {
         let source = self.source(&spec.source);
         let target = self.targets(spec);
         let placement = self.placement(spec.placement.as_ref());
-        self.name_reads_target =
-            placement.as_ref().is_some_and(|placement| placement.name.references().roots.contains(&Root::Target));
         let vars = self.variables(&spec.vars);
         let related = self.related(&spec.related);
         self.target_item = item_of(target.as_ref().and_then(|(_, rule)| rule.as_ref()));
@@ -309,15 +304,8 @@ impl Compiler {
         self.target_item = None;
         self.end_item();
         let several = target.as_ref().is_some_and(|(_, rule)| rule.as_ref().is_some_and(TargetRule::is_several));
-        self.status_roots = match several {
-            true if self.name_reads_target => RootSet::STATUS_OF_SEVERAL.without_name(),
-            true => RootSet::STATUS_OF_SEVERAL,
-            false => RootSet::STATUS,
-        };
+        self.status_roots = if several { RootSet::STATUS_OF_SEVERAL } else { RootSet::STATUS };
         let status = self.status(spec.status.as_ref(), &spec.objects);
-        if let Some(status) = status.as_ref().filter(|_| several) {
-            self.check_status_of_several(status);
-        }
         let lifecycle = self.lifecycle(&spec.lifecycle, spec.source.api_export.is_some());
         let release = self.release(&spec.release);
         if let Some(node) = document.spec.node.get("release") {
@@ -437,10 +425,7 @@ impl Compiler {
             names::check_identifier(name, "a variable's name", &mut self.findings);
             let template = self.leaf(value, RootSet::TEMPLATE, Template::compile);
             if let Some(template) = &template {
-                let mut references = self.all_references(&template.references());
-                if self.name_reads_target && targets::reads_name(template) {
-                    references.roots.insert(Root::Target);
-                }
+                let references = self.all_references(&template.references());
                 self.var_references.insert(name.value.clone(), references);
             }
             compiled.push(template.map(|template| (name.value.clone(), template)));

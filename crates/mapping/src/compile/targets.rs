@@ -8,12 +8,11 @@ use crate::diagnostic::Finding;
 use crate::document::{
     ClustersSpec, Direction, MappingSpec, SourceClustersSpec, TargetChange, TargetSpec, TargetsSpec,
 };
-use crate::expression::{Base, Expr, Root, RootSet, Segment};
-use crate::leaf::Leaf;
+use crate::expression::RootSet;
 use crate::names::{is_dns_label, is_dns_subdomain};
-use crate::template::{Template, Text};
+use crate::template::Text;
 use crate::yaml::Spanned;
-use crate::{ClusterSelection, OWN_CLUSTER, StatusRules, TargetChoice, TargetRule};
+use crate::{ClusterSelection, OWN_CLUSTER, TargetChoice, TargetRule};
 
 /// What an earlier build also called the source's own cluster.
 pub(super) const FORMER_OWN_CLUSTER: &str = "workspace";
@@ -110,22 +109,6 @@ impl Compiler {
             let message = "`direction: ToSource` does not go with several targets for one source";
             let finding = Finding::new("SE0114", related.id.span(), message);
             self.report(finding.help("copies of several targets would have one place"));
-        }
-    }
-
-    /// Nor may a variable that is another one for each target.
-    pub(super) fn check_status_of_several(&mut self, status: &StatusRules) {
-        for leaf in status.leaves() {
-            let Leaf::Template(template) = leaf else { continue };
-            for name in template.references().vars {
-                let Some(read) = self.var_references.get(&name) else { continue };
-                let object = read.objects.first().map(|id| format!("`objects.{id}`"));
-                let target = read.roots.contains(&Root::Target).then(|| "`target`".to_owned());
-                let Some(what) = object.or(target) else { continue };
-                let message = format!("`vars.{name}` reads {what}, which is another one for each target");
-                let finding = Finding::new("SE0306", template.root().node.headline(), message);
-                self.report(finding.help("the status reads what each target has from `targets`"));
-            }
         }
     }
 
@@ -226,14 +209,6 @@ impl Compiler {
             names::connection(name, &mut self.findings);
         }
     }
-}
-
-/// Whether a template reads `placement.name`, or `placement` as a whole.
-pub(super) fn reads_name(template: &Template) -> bool {
-    let paths = template.root().expressions().into_iter().flat_map(Expr::paths);
-    let mut of_placement = paths.filter(|path| matches!(path.base, Base::Root(Root::Placement)));
-    let is_namespace = |step: &Segment| matches!(step, Segment::Key(key) if key == "namespace");
-    of_placement.any(|path| !path.segments.first().is_some_and(is_namespace))
 }
 
 /// The first target that a rule names; of a fleet alone, the provider.

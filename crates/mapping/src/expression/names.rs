@@ -69,8 +69,7 @@ impl Root {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RootSet {
     roots: u16,
-    /// Of `placement`, the namespace alone: a shared object has no source, hence no name of its own, and several targets may
-    /// each have another.
+    /// Of `placement`, the namespace alone: a shared object has no source, hence no name of its own.
     namespace_only: bool,
     /// Of `source`, its namespace and name alone. Of `workspace`, a check refuses the path, for a recorded document may read it.
     identity_only: bool,
@@ -116,11 +115,6 @@ impl RootSet {
             index += 1;
         }
         Self { roots: bits, namespace_only: false, identity_only: false }
-    }
-
-    /// The same without `placement.name`.
-    pub const fn without_name(self) -> Self {
-        Self { namespace_only: true, ..self }
     }
 
     /// These roots and another one.

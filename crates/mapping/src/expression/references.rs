@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::VERDICT;
 use super::tree::{Base, Expr, Segment};
-use super::{Root, VERDICT};
 
 /// Names that are read under the roots whose entries a document declares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,8 +18,6 @@ pub struct References {
     pub related: BTreeSet<String>,
     /// Names that stand without a root.
     pub locals: BTreeSet<String>,
-    /// Roots whose entries no document declares, such as `target`.
-    pub roots: BTreeSet<Root>,
 }
 
 impl References {
@@ -32,10 +30,7 @@ impl References {
                 Base::Var(name) => (&mut read.vars, name),
                 Base::Related(id) => (&mut read.related, id),
                 Base::Local(name) => (&mut read.locals, name),
-                Base::Root(root) => {
-                    read.roots.insert(*root);
-                    continue;
-                }
+                Base::Root(_) => continue,
             };
             names.insert(name.clone());
             // Of several objects, a key comes first.
@@ -53,6 +48,5 @@ impl References {
         self.vars.extend(other.vars.iter().cloned());
         self.related.extend(other.related.iter().cloned());
         self.locals.extend(other.locals.iter().cloned());
-        self.roots.extend(&other.roots);
     }
 }
