@@ -268,7 +268,8 @@ impl<'s> Checker<'s> {
                     let required = || target::required(node, pointer, schema.view()).filter(|_| field == "ignore");
                     target::pointer(node, pointer, schema.view()).or_else(required)
                 });
-                self.findings.extend(of_schema.or_else(|| target::unwritten(node, pointer, written)));
+                let marked = || target::marked(node, pointer).filter(|_| field == "atCreation");
+                self.findings.extend(of_schema.or_else(marked).or_else(|| target::unwritten(node, pointer, written)));
             }
         }
     }

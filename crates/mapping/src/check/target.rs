@@ -327,6 +327,16 @@ fn known<'s>(view: View<'s>, name: &str) -> Option<View<'s>> {
     if let Field::Known(below) = view.field(name) { Some(below) } else { None }
 }
 
+/// A pointer to a map that also holds what says whose an object is, and as what it was rendered.
+pub(super) fn marked(node: &Node, pointer: &Pointer) -> Option<Finding> {
+    let text = pointer.text.as_str();
+    matches!(text, "/metadata/labels" | "/metadata/annotations").then(|| {
+        let message = format!("`{text}` holds what the engine itself writes as well");
+        let help = format!("name the keys that are left to others: `{text}/team`, for example");
+        Finding::new("SE0118", node.headline(), message).help(help)
+    })
+}
+
 /// A pointer to what the template does not write: there is nothing to leave to others.
 pub(super) fn unwritten(node: &Node, pointer: &Pointer, written: &Bound<'_>) -> Option<Finding> {
     let mut written = written.clone();

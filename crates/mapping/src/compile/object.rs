@@ -30,9 +30,6 @@ const METADATA_OF_OTHERS: [(&str, &str); 9] = [
 /// Pointers that would leave an object without its identity.
 const NEVER_IGNORED: [&str; 6] = ["", "/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace"];
 
-/// Maps that also hold what says whose an object is, and as what it was rendered.
-const MARKED: [&str; 2] = ["/metadata/labels", "/metadata/annotations"];
-
 impl Compiler {
     pub(super) fn objects(&mut self, spec: &MappingSpec, related: &[RelatedRule]) -> Option<Vec<ObjectRule>> {
         let specs = &spec.objects;
@@ -241,11 +238,6 @@ impl Compiler {
         for pointer in apply.at_creation.iter().filter(|pointer| pointer.split('/').any(is_index)) {
             let message = format!("`{}` leads to an item of a list, which others may move", pointer.value);
             let help = "name the item, `[name=…]`, or leave the whole list to others";
-            self.report(Finding::new("SE0118", pointer.span(), message).help(help));
-        }
-        for pointer in apply.at_creation.iter().filter(|pointer| MARKED.contains(&pointer.as_str())) {
-            let message = format!("`{}` holds what the engine itself writes as well", pointer.value);
-            let help = format!("name the keys that are left to others: `{}/team`, for example", pointer.value);
             self.report(Finding::new("SE0118", pointer.span(), message).help(help));
         }
         let mut pointers =
