@@ -52,8 +52,6 @@ const FINALIZERS: &str = "nobody takes off a finalizer of the consumer's choice,
 const OWNERS: &str = "the garbage collector deletes an object with its owners, and a consumer would name them";
 const ANNOTATIONS: &str = "controllers take orders from annotations: ingress controllers, operators, cloud providers";
 const ACCOUNT: &str = "a consumer would get the token of any service account of the namespace";
-const SCRIPT: &str =
-    "a shell runs what a consumer writes into its script: hand it over in `env`, and write `\"$NAME\"` in the script";
 const NAMESPACE_LABELS: &str = "labels of a namespace say how its pods are confined and who may reach them";
 
 /// What a consumer writes into the metadata of any kind. `is_open`: the consumer chooses the keys, too.
@@ -99,13 +97,18 @@ pub(super) fn check_script<'s>(
     path: &[String],
     findings: &mut Vec<Finding>,
 ) {
+    const SHELLS: [&str; 6] = ["ash", "bash", "dash", "ksh", "sh", "zsh"];
     let lists = ["command", "args"].into_iter().filter_map(|field| container.iter().find(|entry| entry.name == field));
     let words = lists.flat_map(|entry| match &entry.tree.content {
         Content::Sequence(items) => &items[..],
         _ => &[][..],
     });
     let words: Vec<&'s Tree> = words.collect();
-    for pair in words.windows(2) {
+    let is_shell = |word: &&Tree| match &word.content {
+        Content::Literal(Json::String(text)) => text.rsplit('/').next().is_some_and(|name| SHELLS.contains(&name)),
+        _ => false,
+    };
+    for (index, pair) in words.windows(2).enumerate() {
         let [Tree { content: Content::Literal(Json::String(flag)), .. }, script] = pair else { continue };
         let is_flag = flag.strip_prefix('-').is_some_and(|letters| letters.ends_with('c') && !letters.contains('-'));
         let printed = match &script.content {
@@ -113,34 +116,54 @@ pub(super) fn check_script<'s>(
             Content::Expression(expression) => vec![expression.expr()],
             _ => continue,
         };
-        let is_free = |expr: &'s Expr| !is_plain(environment, expr) && prints_any(environment, expr, true);
-        if is_flag && printed.into_iter().any(is_free) {
-            let field = format!("the script of a container in `{}`", path.join("."));
-            findings.push(finding(&script.node, Why::Reserved(SCRIPT), &field));
+        let is_script = is_flag && words[..index].iter().any(is_shell);
+        if is_script && printed.into_iter().any(|expr| !is_plain(environment, expr)) {
+            let message = format!("a shell runs what a consumer writes here: a container in `{}`", path.join("."));
+            let finding = Finding::new("SE0709", script.node.headline(), message).label("the consumer decides this");
+            findings.push(finding.help("hand it over in `env`, and write `\"$NAME\"` in the script"));
         }
     }
 }
 
-/// Whether it prints no character that means something to a shell.
-fn is_plain(environment: &Environment<'_>, expr: &Expr) -> bool {
+/// Whether no consumer can have it print a character that means something to a shell.
+fn is_plain<'s>(environment: &Environment<'s>, expr: &'s Expr) -> bool {
     const PLAIN: [&str; 4] = ["b64encode", "dns_label", "dns_subdomain", "label_value"];
-    let is_name =
-        |read: &str| ["source.metadata.name", "source.metadata.namespace", "source.metadata.uid"].contains(&read);
     let is_consumers = |read: &str| read.starts_with("source") || read.starts_with("related");
-    match expr {
+    let is_named = match expr {
         Expr::Call(call) => PLAIN.contains(&call.name()),
         Expr::Path(path) if matches!(path.base, Base::Var(_)) => {
             environment.meant(path.text()).iter().all(|read| is_name(read) || !is_consumers(read))
         }
         Expr::Path(path) => is_name(path.text()),
+        Expr::Concat { .. } | Expr::Default { .. } => expr.operands().into_iter().all(|one| is_plain(environment, one)),
         _ => false,
+    };
+    is_named || !prints(environment, expr, is_free_text)
+}
+
+/// Whether it has no other characters than letters, digits, `-` and `.`.
+fn is_name(read: &str) -> bool {
+    ["source.metadata.name", "source.metadata.namespace", "source.metadata.uid"].contains(&read)
+}
+
+/// Whether a consumer can write any text there, and not only a name or a number.
+fn is_free_text(one: &Type<'_>) -> bool {
+    match one {
+        Type::Text(words) => words.iter().any(is_free_text),
+        Type::Of(shape) if is_name(&shape.path) => false,
+        one => one.form().meets(Form::Text) && is_free_at(one, &[], true),
     }
 }
 
 /// Whether a consumer can have an expression print anything; `in_texts`: or anything among other words.
 pub(super) fn prints_any<'s>(environment: &Environment<'s>, expr: &'s Expr, in_texts: bool) -> bool {
+    prints(environment, expr, |one| is_free_at(one, &[], in_texts))
+}
+
+/// Whether a consumer can have it print what is such a value.
+fn prints<'s>(environment: &Environment<'s>, expr: &'s Expr, is_such: impl Fn(&Type<'_>) -> bool) -> bool {
     let known = Reads::new(environment, true, &mut Vec::new()).expression(expr);
-    known.is_consumers && known.types.iter().any(|one| is_free_at(one, &[], in_texts))
+    known.is_consumers && known.types.iter().any(is_such)
 }
 
 /// Whether an expression names every key of the map that it gives.
