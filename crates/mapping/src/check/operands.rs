@@ -69,9 +69,7 @@ impl<'s> Reads<'_, 's> {
             finding.help.get_or_insert_with(|| "`~` joins texts and numbers".to_owned());
         }
         let divides = matches!(operator, Arithmetic::Divide | Arithmetic::FloorDivide | Arithmetic::Remainder);
-        // A condition around the place may have asked for it.
-        let is_seen = || written(right).iter().any(|read| self.environment.seen.contains(read));
-        if divides && can_be_zero(right) && !is_seen() {
+        if divides && can_be_zero(right) && !self.environment.sees(&written(right)) {
             let message = format!("`{}` fails where the divisor is 0", operator.symbol());
             let finding = Finding::new("SE0407", places[1].clone(), message).label("can be 0");
             self.findings.push(finding.help("let another number stand in: `default(1)`, for example"));

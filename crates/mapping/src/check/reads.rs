@@ -254,8 +254,7 @@ impl<'e, 's> Reads<'e, 's> {
 
     /// An item that can be absent, unless a condition around the place looks at the list.
     fn item(&mut self, types: &[Type<'s>], index: i64, lists: &[String], (read, place): (&str, &Range<usize>)) {
-        let is_seen = lists.iter().any(|list| self.environment.seen.contains(list));
-        if !is_seen && types.iter().any(|one| one.can_be_shorter(index)) {
+        if !self.environment.sees(lists) && types.iter().any(|one| one.can_be_shorter(index)) {
             let message = format!("`{read}` is absent where the list is too short, and nothing stands in for it");
             let finding = Finding::new("SE0408", place.clone(), message).label("can be absent");
             self.findings.push(finding.help(format!(

@@ -509,7 +509,7 @@ impl<'s> Environment<'s> {
         let mut known = self.clone();
         known.facts.extend(facts(test, holds));
         known.asked.extend(asked(test).iter().flat_map(|read| self.meant(read)));
-        known.seen.extend(written(test));
+        known.seen.extend(written(test).iter().flat_map(|read| self.meant(read)));
         known
     }
 
@@ -536,6 +536,11 @@ impl<'s> Environment<'s> {
     pub fn asks_for(&self, read: &str) -> bool {
         let is_asked = |read: &String| self.asked.iter().any(|one| is_within(read, one) || is_within(one, read));
         !self.asked.is_empty() && self.meant(read).iter().any(is_asked)
+    }
+
+    /// Whether a condition around the place reads one of these values, also through a variable.
+    pub fn sees(&self, read: &[String]) -> bool {
+        !self.seen.is_empty() && read.iter().flat_map(|one| self.meant(one)).any(|one| self.seen.contains(&one))
     }
 
     /// Whether the conditions around a place say something of a value.
