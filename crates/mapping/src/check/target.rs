@@ -40,18 +40,12 @@ impl<'s> Place<'s> {
     pub fn under(&self, key: &str, view: Option<View<'s>>) -> Self {
         let mut path = self.path.clone();
         path.push(key.to_owned());
-        let is_free_text = self.is_free_text || holds_free_text(key, !self.has_texts_below(view));
+        // As the data of a Secret does.
+        let holds_texts = view.is_some_and(|view| {
+            known(view, "*").is_some_and(|any| any.form() == Form::Text) && view.fields().next().is_none()
+        });
+        let is_free_text = self.is_free_text || holds_free_text(key, !holds_texts);
         Self { kind: self.kind, view, path, is_free_text }
-    }
-
-    /// Whether a field holds texts under keys that have no meaning, as the data of a Secret does.
-    fn has_texts_below(&self, view: Option<View<'s>>) -> bool {
-        let is_data = |kind: &Kind| kind.group.is_empty() && matches!(kind.kind.as_str(), "ConfigMap" | "Secret");
-        let is_of_texts = |view: View<'s>| {
-            let any = known(view, "*").filter(|any| any.form() == Form::Text);
-            any.is_some() && view.fields().next().is_none()
-        };
-        self.path.is_empty() && self.kind.is_some_and(is_data) || view.is_some_and(is_of_texts)
     }
 
     pub fn item(&self) -> Self {
