@@ -31,7 +31,7 @@ pub(super) use places::{copy_of_clusters, owner_of};
 use reads::Reads;
 pub use safety::is_namespace;
 use target::Place;
-use types::{Bound, Environment, Object, Type, written};
+use types::{Bound, Environment, Object, Type, case, written};
 
 /// Everything that is wrong with a mapping that compiles, in the order of the file.
 ///
@@ -80,15 +80,18 @@ impl<'s> Checker<'s> {
             is_several: rule.is_several(),
             can_be_left_out: rule.when.is_some() && !rule.is_several(),
             lacks_one: rule.when.is_some(),
+            case: rule.when.as_ref().and_then(|when| case(when, rule.for_each.as_deref())),
             is_consumers: false,
         };
+        let skips = |rule: &RelatedRule| rule.on_missing == RelatedMissing::Skip;
         let related = |rule: &'s RelatedRule| Object {
             id: &rule.id,
             schema: None,
             is_several: rule.is_several(),
             // Of several, each is found by its key.
-            can_be_left_out: rule.when.is_some() || rule.on_missing == RelatedMissing::Skip && !rule.is_several(),
-            lacks_one: rule.on_missing == RelatedMissing::Skip,
+            can_be_left_out: rule.when.is_some() || skips(rule) && !rule.is_several(),
+            lacks_one: skips(rule),
+            case: rule.when.as_ref().filter(|_| !skips(rule)).and_then(|when| case(when, None)),
             is_consumers: rule.direction == Direction::ToTarget,
         };
         let environment = Environment {
@@ -235,7 +238,7 @@ impl<'s> Checker<'s> {
     fn parts(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
         if let Some(when) = &rule.when {
             self.reads().condition(when);
-            self.environment = self.environment.where_it(when.expr(), true);
+            self.environment = self.environment.where_holds(when, rule.for_each.as_deref());
         }
         // Nobody asks for the verdict on an object that is left out.
         let mut environment = self.environment.clone();

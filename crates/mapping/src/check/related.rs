@@ -21,7 +21,7 @@ impl<'s> Checker<'s> {
     fn one_related(&mut self, node: &Node, rule: &'s RelatedRule) {
         if let Some(when) = &rule.when {
             self.reads().condition(when);
-            self.environment = self.environment.where_it(when.expr(), true);
+            self.environment = self.environment.where_holds(when, None);
         }
         if let Some(each) = &rule.for_each {
             self.list(each);

@@ -1,5 +1,7 @@
 //! SE05: what templates write, against the schemas of the kinds they write; and what of it is the consumer's.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::decided;
@@ -134,7 +136,8 @@ impl<'s> Reads<'_, 's> {
     /// For what relies on what a condition asks for.
     fn when(&mut self, condition: &'s Expression) -> Reads<'_, 's> {
         self.condition(condition);
-        self.where_it(condition.expr(), true)
+        let environment = Cow::Owned(self.environment.where_holds(condition, None));
+        Reads { environment, guarded: self.guarded, findings: self.findings }
     }
 
     /// One of several maps laid over each other: what it lacks, another may have.

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::expression::{Arithmetic, Base, Call, Comparison, Expr, Root, Segment, VERDICT};
+use crate::ForEach;
+use crate::expression::{Arithmetic, Base, Call, Comparison, Expr, Expression, Root, Segment, VERDICT};
 use crate::schema::{Field, Form, Schema, View};
 
 /// One of the types a value can have.
@@ -76,8 +77,22 @@ pub(super) struct Object<'s> {
     pub can_be_left_out: bool,
     /// Of several, whether one can be missing without being waited for.
     pub lacks_one: bool,
+    /// When it is there, where only that decides.
+    pub case: Option<Case<'s>>,
     /// Whether a consumer writes it.
     pub is_consumers: bool,
+}
+
+/// A `when` with the list and its item that it is asked for, as they are written.
+pub(super) type Case<'s> = (&'s str, Option<(&'s str, &'s str)>);
+
+/// `None`: the list is not written as an expression.
+pub(super) fn case<'s>(when: &'s Expression, each: Option<&'s ForEach>) -> Option<Case<'s>> {
+    let list = match each {
+        Some(each) => Some((each.list.root().node.as_str()?, each.item.as_str())),
+        None => None,
+    };
+    Some((when.source_text(), list))
 }
 
 impl Object<'_> {
@@ -513,17 +528,28 @@ impl<'s> Environment<'s> {
         known
     }
 
-    /// How much is known at a place, to go back to it with [`leave`](Self::leave).
-    pub fn extent(&self) -> [usize; 4] {
-        [self.facts.len(), self.asked.len(), self.seen.len(), self.locals.len()]
+    /// The same where a `when` holds: what has the same one is there; of several objects, those of the same list.
+    pub fn where_holds(&self, when: &'s Expression, each: Option<&'s ForEach>) -> Self {
+        let mut known = self.where_it(when.expr(), true);
+        let cases = [case(when, None), case(when, each)];
+        let all = known.objects.iter_mut().chain(&mut known.related);
+        all.filter(|one| one.case.is_some() && cases.contains(&one.case)).for_each(Object::take_as_there);
+        known
+    }
+
+    /// What is known at a place, to go back to it with [`leave`](Self::leave).
+    pub fn extent(&self) -> Extent<'s> {
+        let lengths = [self.facts.len(), self.asked.len(), self.seen.len(), self.locals.len()];
+        (lengths, self.objects.clone(), self.related.clone())
     }
 
     /// Forgets what holds within a place alone.
-    pub fn leave(&mut self, [facts, asked, seen, locals]: [usize; 4]) {
+    pub fn leave(&mut self, ([facts, asked, seen, locals], objects, related): Extent<'s>) {
         self.facts.truncate(facts);
         self.asked.truncate(asked);
         self.seen.truncate(seen);
         self.locals.truncate(locals);
+        (self.objects, self.related) = (objects, related);
     }
 
     /// What is read, and what the variable reads that it is of.
@@ -584,6 +610,8 @@ impl<'s> Environment<'s> {
         }
     }
 }
+
+type Extent<'s> = ([usize; 4], Vec<Object<'s>>, Vec<Object<'s>>);
 
 /// What an id stands for. Of several objects, the first step is a key.
 fn named_by_id<'s>(object: Option<&Object<'s>>, types: Vec<Type<'s>>) -> Bound<'s> {
