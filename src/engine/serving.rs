@@ -642,7 +642,8 @@ impl Engine {
         // Each stage has the state stores read again.
         let is_being_read = all.iter().any(|pipeline| pipeline.unconfirmed().as_deref() == Some(NOT_READ));
         match all.iter().map(|pipeline| pipeline.serves_any()).collect::<Option<Vec<bool>>>() {
-            Some(serves) if !serves.contains(&true) => match one.stage {
+            // A document that is kept for a broken file takes the place of no other one.
+            Some(serves) if entry.standing == Standing::Running && !serves.contains(&true) => match one.stage {
                 Stage::Closing if all.iter().all(|pipeline| pipeline.is_closed()) => Next::Over,
                 _ => Next::Close,
             },

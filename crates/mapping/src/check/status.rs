@@ -183,7 +183,9 @@ impl<'s> Status<'_, 's> {
                     .help("`take: first`, `all` or `count` says which; `take: one` makes more than one an error"),
             );
         }
-        if let (Take::Count, true, Some(written)) = (take, path.is_singular(), field.get("take")) {
+        // A transform may ask whether it is there.
+        let is_singular = path.is_singular() && field.get("transform").is_none();
+        if let (Take::Count, true, Some(written)) = (take, is_singular, field.get("take")) {
             let message = format!("`{}` matches one value at most, so its count is 0 or 1", path.text());
             let finding = Finding::new("SE0114", written.headline(), message);
             self.findings.push(finding.help(format!("`{}[*]` matches each item of a list", path.text())));
