@@ -273,11 +273,14 @@ impl<'a> Selection<'a> {
         self.mappings.insert(entry.mapping.name.clone(), entry);
     }
 
-    /// A good document that must not run: what ran before it goes on.
+    /// A good document that must not run: what ran before it goes on, also where a process that starts knows it from the state store
+    /// alone.
     fn refuse(&mut self, candidate: &Candidate<'a>, finding: Finding) {
         let name = candidate.mapping.name.clone();
+        let before = self.before.mappings.get(&name);
+        let is_removed = before.is_some_and(|before| before.standing == Standing::Retained);
         if let Some(mut entry) = self.last_good(&name) {
-            if entry.standing != Standing::Retained {
+            if !is_removed {
                 entry.standing = Standing::KeptOnError;
                 entry.file = Some(candidate.path.to_owned());
             }

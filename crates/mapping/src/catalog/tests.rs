@@ -594,6 +594,25 @@ fn what_the_state_store_knows_of_a_provider_serves_a_mapping_whose_provider_is_b
     assert!(said.contains("error[SE0114]: the ClusterProvider `edge` tells no properties"), "{said}");
 }
 
+/// As where another build refuses it: the process that starts with that build knows it from the state store alone.
+#[test]
+fn what_the_state_store_knows_runs_on_where_its_file_is_refused_at_the_start() {
+    let mut world = World::default();
+    world.write("first.yaml", &mapping("first", "a: $.x"));
+    let second = mapping("second", "a: $.x").replace("{name: second}, resource", "{name: first}, resource");
+    assert!(world.write("second.yaml", &second).contains("error[SE0701]"), "before the state store is read");
+    assert_eq!(world.standing("second"), None);
+    world.retained.insert("second".into(), mapping("second", "b: $.x").into());
+    let said = world.reload();
+    assert!(said.contains("[mapping `second` keeps running generation 1]"), "{said}");
+    assert_eq!(world.standing("second"), Some((Standing::KeptOnError, 1)));
+    world.remove("second.yaml");
+    assert!(world.catalog.mapping("second").is_some_and(|entry| entry.removal_seen), "it was there");
+    // What was removed does not come back with a file that is refused.
+    assert!(world.write("second.yaml", &second).contains("error[SE0701]"));
+    assert_eq!(world.standing("second"), Some((Standing::Retained, 1)));
+}
+
 #[test]
 fn a_mapping_of_the_inventory_stays_while_the_inventory_is_read_anew() {
     let mut world = World::default();
