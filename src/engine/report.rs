@@ -1,7 +1,7 @@
 //! What the engine tells operators of itself in `/readyz` and in the log.
 
 use serde_json::json;
-use tracing::warn;
+use tracing::{error, warn};
 
 use super::election::leaders_lease;
 use super::events::Event;
@@ -67,18 +67,13 @@ impl Engine {
     }
 
     pub(super) fn say_errors(&self, texts: &[String]) {
-        let errors = texts.len();
-        let health = &self.shared.instruments.health;
-        let condition = match errors {
-            0 => Condition::ready("every document runs as it is written"),
-            // What ran before goes on: a broken edit is no reason to take the engine out of service.
-            _ => Condition::ready(format!(
-                "{}; the last good versions run:\n{}",
-                count(errors, "error"),
-                texts.join("\n")
-            )),
-        };
-        health.set("mappings", condition);
+        let lost: Vec<&str> =
+            self.retained.keys().map(String::as_str).filter(|name| self.catalog.mapping(name).is_none()).collect();
+        let condition = documents(texts, &lost);
+        let why = condition.message.clone();
+        if self.shared.instruments.health.set("mappings", condition) && !lost.is_empty() {
+            error!(why, "mappings do not run");
+        }
     }
 
     /// Two connections to one cluster share the locks of its namespaces, but neither watches nor limits: an operator should
@@ -97,6 +92,25 @@ impl Engine {
         );
         if health.set(ALIASES, Condition::ready(why.clone())) {
             warn!(why, "connections lead to one cluster");
+        }
+    }
+}
+
+/// What is said of the documents. `lost`: mappings that a state store names, and of which this version can use neither a file nor
+/// what is recorded.
+fn documents(errors: &[String], lost: &[&str]) -> Condition {
+    let wrong = format!("{}; the last good versions run:\n{}", count(errors.len(), "error"), errors.join("\n"));
+    match (errors, lost) {
+        ([], []) => Condition::ready("every document runs as it is written"),
+        // What ran before goes on: a broken edit is no reason to take the engine out of service.
+        (_, []) => Condition::ready(wrong),
+        (_, [first, ..]) => {
+            let (mappings, are) = (count(lost.len(), "mapping"), are(lost.len()));
+            let what = format!(
+                "{mappings} {are} not served, deletions included; the first is `{first}`: this version of the engine can use \
+                 neither a file of it nor the document in its state store. Run the version that wrote that, or mend the file"
+            );
+            Condition::waiting(if errors.is_empty() { what } else { format!("{what}; {wrong}") })
         }
     }
 }
@@ -130,4 +144,24 @@ pub(super) fn blocked(pipeline: &Pipeline, held: Option<usize>) -> Option<Condit
     });
     let (sources, are, first) = (count(blocked, "source"), are(blocked), first?);
     Some(Condition::degraded(format!("{sources} {are} blocked; the first is {first}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::Level;
+
+    /// As after a roll-back, where both are of a later version: a roll-out that goes on would leave nobody who serves it.
+    #[test]
+    fn a_mapping_that_no_document_stands_for_is_waited_for_and_a_broken_edit_is_not() {
+        let errors = ["db.yaml:3:1: error".to_owned()];
+        assert_eq!(documents(&[], &[]).level, Level::Ready);
+        assert_eq!(documents(&errors, &[]).level, Level::Ready);
+        let lost = documents(&errors, &["db", "queue"]);
+        assert_eq!((lost.level, documents(&[], &["db"]).level), (Level::Waiting, Level::Waiting));
+        insta::assert_snapshot!(lost.message, @"
+        2 mappings are not served, deletions included; the first is `db`: this version of the engine can use neither a file of it nor the document in its state store. Run the version that wrote that, or mend the file; 1 error; the last good versions run:
+        db.yaml:3:1: error
+        ");
+    }
 }
