@@ -87,8 +87,9 @@ pub(in crate::engine) async fn heed_home(
     let why = match list {
         None if theirs.is_none() && generation.is_of_file => return Ok(()),
         None => format!(
-            "target `{target}`: home names no document of the mapping, and the state store of a target holds another one than \
-             its file: nothing is written or deleted there. Put that document into the file"
+            "target `{target}`: home names no document of the mapping, and no file that runs has the one of the state store on a \
+             target: nothing is written or deleted there. Put that document into the file; if this version of the engine refuses \
+             it, mend it while the version before runs"
         ),
         Some(list) => match (other(&list), theirs, found.filter(|found| !is_home && is_later(found, &list))) {
             (None, None, _) => return Ok(()),
