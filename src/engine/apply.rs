@@ -511,11 +511,10 @@ impl<'a> Executor<'a> {
         Ok(Outcome::Found(found))
     }
 
-    /// Only a missing CustomResourceDefinition says that nothing is left of a kind.
+    /// Only a missing CustomResourceDefinition says that nothing is left of a kind that was served.
     async fn is_removed(&self, kind: &Kind) -> Result<bool, RequestError> {
-        let Some(plural) = self.pipeline.plural(kind) else { return Ok(false) };
         self.tally.sent(2);
-        is_removed(self.at(kind.side), kind, &plural).await
+        is_removed(self.at(kind.side), kind, self.pipeline.plural(kind).as_deref()).await
     }
 
     async fn owned_of_kind(

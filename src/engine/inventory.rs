@@ -30,7 +30,7 @@ const MOMENT: SignedDuration = SignedDuration::from_millis(1);
 pub struct Inventory {
     pub mapping: String,
     pub kinds: BTreeSet<Kind>,
-    /// The plurals of those that the target has served: they name the CustomResourceDefinitions.
+    /// The plurals of those that the target has served, in any version: they name the CustomResourceDefinitions.
     pub plurals: BTreeMap<Kind, String>,
     pub document: Arc<str>,
     /// When it was written first: state stores on other targets may hold an earlier or a later one.
@@ -81,6 +81,11 @@ pub struct Former {
 }
 
 impl Inventory {
+    /// The plural by which the target has served a kind: all its versions have one CustomResourceDefinition.
+    pub fn plural(&self, kind: &Kind) -> Option<String> {
+        self.plurals.iter().find(|(one, _)| one.is_same_in_any_version(kind)).map(|(_, plural)| plural.clone())
+    }
+
     /// What this state store and another one of the same mapping say together: the later document, and the kinds, namespaces,
     /// targets and former sources of both.
     pub fn and(self, other: Self) -> Self {

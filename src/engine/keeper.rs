@@ -52,7 +52,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
     loop {
         // Before anything is read: in another term, it counts no more.
         pipeline.leadership(lease.number());
-        note_unused(&pipeline, &mut unused);
+        note_unused(&pipeline, &mut unused).await;
         let generation = pipeline.generation();
         let Some(permit) = lease.permit() else {
             stand_by(&pipeline, &generation).await;
@@ -459,29 +459,37 @@ pub(super) fn wanted(
         wanted.placements.extend((!document.is_beside()).then(|| document.namespace_rule().to_owned()));
         wanted.status.extend(document.status.written());
     }
-    let plural = |kind: &Kind| Some((kind.clone(), generation.target.kind(kind).ok()?.resource.plural));
+    let served = |kind: &Kind| generation.target.kind(kind).ok().map(|served| served.resource.plural);
+    // Of a version that is not served, there may be objects in the one before it.
+    let plural = |kind: &Kind| Some((kind.clone(), served(kind).or_else(|| former.plural(kind))?));
     wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
     wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
     wanted
 }
 
 /// Since when each kind that the mapping does not name has no objects. It may get one as long as a request may come late.
-fn note_unused(pipeline: &Pipeline, unused: &mut BTreeMap<Kind, Instant>) {
-    let mapping = pipeline.generation().mapping.clone();
-    let now: BTreeSet<Kind> =
-        pipeline.kinds().into_iter().filter(|kind| !mapping.makes(kind) && is_unused(pipeline, kind)).collect();
+async fn note_unused(pipeline: &Pipeline, unused: &mut BTreeMap<Kind, Instant>) {
+    let (mapping, mut now) = (pipeline.generation().mapping.clone(), BTreeSet::new());
+    for kind in pipeline.kinds() {
+        if !mapping.makes(&kind) && is_unused(pipeline, &kind).await {
+            now.insert(kind);
+        }
+    }
     unused.retain(|kind, _| now.contains(kind));
     for kind in now {
         unused.entry(kind).or_insert_with(Instant::now);
     }
 }
 
-/// A kind whose collection lists normally, without objects of the mapping; or that is gone with all of them.
-fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
+/// A kind whose collection lists normally, without objects of the mapping; or that is gone with all of them, or was never served.
+async fn is_unused(pipeline: &Pipeline, kind: &Kind) -> bool {
     if kind.side == Side::Source {
         return pipeline.controller.all_copies(kind, is_empty);
     }
-    pipeline.kind_feed(kind).is_some_and(|feed| is_empty(&feed))
+    match pipeline.kind_feed(kind) {
+        Some(feed) => is_empty(&feed),
+        None => pipeline.generation().target.lacks(kind) && is_gone(pipeline, kind).await,
+    }
 }
 
 fn is_empty(feed: &Feed) -> bool {
@@ -497,7 +505,7 @@ async fn has_left(pipeline: &Pipeline) -> bool {
         return false;
     }
     for kind in pipeline.kinds() {
-        if !is_unused(pipeline, &kind) && !is_gone(pipeline, &kind).await {
+        if !is_unused(pipeline, &kind).await && !is_gone(pipeline, &kind).await {
             return false;
         }
     }
@@ -513,15 +521,16 @@ fn is_leaving(pipeline: &Pipeline, generation: &Generation) -> bool {
     }
 }
 
-/// A kind whose CustomResourceDefinition is missing, and with it all objects; or one that no workspace lets the engine see, but for
-/// those in which none is left.
+/// A kind whose CustomResourceDefinition is missing, and with it all objects; one that was never served; or one that no workspace lets
+/// the engine see, but for those in which none is left.
 async fn is_gone(pipeline: &Pipeline, kind: &Kind) -> bool {
     if kind.side == Side::Source {
         let has_none = |feed: &Feed| feed.watch.state() == WatchState::NotServed || is_empty(feed);
         return pipeline.controller.all_copies(kind, has_none);
     }
-    let Some(plural) = pipeline.plural(kind) else { return false };
-    is_removed(&pipeline.generation().target.endpoint(), kind, &plural).await.unwrap_or(false)
+    let (endpoint, plural) = (pipeline.generation().target.endpoint(), pipeline.plural(kind));
+    let is_told = plural.is_some() || pipeline.is_store_read();
+    is_told && is_removed(&endpoint, kind, plural.as_deref()).await.unwrap_or(false)
 }
 
 /// Removes the state store, and what home says of the mapping with that on the last target. It may have had other targets before.

@@ -418,11 +418,18 @@ pub async fn served(endpoint: &Endpoint, kind: &Kind) -> Result<ServedKind, Unse
 /// Whether a kind is gone with all its objects: discovery does not have it, and its CustomResourceDefinition itself is
 /// missing. A kind of Kubernetes' own has none, and an API of another server answers 503 while that is away.
 ///
+/// `plural`: by which it was served. `None`: it never was, in any version, so that nothing was made of it. A definition of its name
+/// casts doubt on that.
+///
 /// # Errors
 /// The definition cannot be read.
-pub async fn is_removed(endpoint: &Endpoint, kind: &Kind, plural: &str) -> Result<bool, RequestError> {
-    let is_missing = async || matches!(served(endpoint, kind).await, Err(Unserved::Missing(_)));
-    Ok(!kind.is_built_in() && is_missing().await && is_undefined(endpoint, &kind.resource(plural)).await?)
+pub async fn is_removed(endpoint: &Endpoint, kind: &Kind, plural: Option<&str>) -> Result<bool, RequestError> {
+    let is_missing = matches!(served(endpoint, kind).await, Err(Unserved::Missing(_)));
+    match plural {
+        _ if !is_missing => Ok(false),
+        plural if kind.is_built_in() => Ok(plural.is_none()),
+        plural => is_undefined(endpoint, &kind.resource(plural.unwrap_or(&kind.plural()))).await,
+    }
 }
 
 /// The same of a resource.

@@ -115,9 +115,11 @@ impl Surveyor {
         let target = self.target_of(mapping, endpoint, Ok(store.clone())).await?;
         let mut unseen = Vec::new();
         for (kind, why) in target.kinds.iter().filter_map(|(kind, served)| Some((kind, served.as_ref().err()?))) {
-            let plural = store.plurals.get(kind).cloned().unwrap_or_else(|| kind.plural());
+            // Where no state store names a kind, nobody knows whether it was served.
+            let by_name = || (!store.kinds.contains(kind)).then(|| kind.plural());
+            let plural = store.plural(kind).or_else(by_name);
             // With its CustomResourceDefinition, all objects of a kind are gone.
-            if !is_removed(&target.endpoint, kind, &plural).await.unwrap_or(false) {
+            if !is_removed(&target.endpoint, kind, plural.as_deref()).await.unwrap_or(false) {
                 unseen.push(why.clone());
             }
         }

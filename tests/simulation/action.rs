@@ -367,8 +367,10 @@ pub enum Forever {
     Refusal(&'static str),
     /// The workspace of a tenant answers no request.
     Workspace(&'static str),
-    /// The target does not serve the kind Widget.
+    /// The target does not have the kind Widget.
     NoWidgets,
+    /// It has that kind, and does not serve it.
+    Unserved,
     /// The second target goes away, and does not come back.
     Second,
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::action::{Action, Forever, LONGEST};
+use super::checker::state_store;
 use super::mapping::{
     CA, CONN, CONNECTION, COPY, FIELD, GUEST, ITEMS, MADE, MORE, Mapping, More, NAMESPACES, PASSWORD, READS, Rule,
     Spread, TRANSFORMED, Wanted, base64, contents, guest, placement,
@@ -57,6 +58,7 @@ pub fn differences(world: &World) -> Vec<String> {
     }
     found.extend(view.unused(&sources));
     found.extend(view.waits_for_nothing(&sources));
+    found.extend(view.names_missing_kind());
     if !world.forgot {
         let released = world.shared.lock().checker.released.clone();
         // Where the workspace is gone too, or the cluster was rebuilt, nobody is there any more to delete what came late.
@@ -313,14 +315,14 @@ impl View<'_> {
     fn is_broken(&self, kind: &str, name: &str) -> bool {
         match self.world.plan.forever {
             Some(Forever::Refusal(refused)) => refused == name,
-            Some(Forever::NoWidgets) => kind == "Widget",
+            Some(Forever::NoWidgets | Forever::Unserved) => kind == "Widget",
             _ => false,
         }
     }
 
     /// Whether an object of a source that is being deleted can never be deleted, or never be looked for.
     fn is_held_for_ever(&self, source: &Value) -> bool {
-        self.world.plan.forever == Some(Forever::NoWidgets)
+        self.world.plan.forever == Some(Forever::Unserved)
             || self.is_away(Side::Second) && (is_sent_to(source, Side::Second) || self.world.started_without_document)
             || self.made_of(source).any(|made| self.is_broken("", &made.name))
     }
@@ -696,6 +698,21 @@ impl View<'_> {
         let is_needed = sources.iter().any(is_held) || self.made.values().any(is_left);
         let text = || format!("the document of {} waits, and nothing of {} is left", draft.resource, mapping.resource);
         (!is_needed).then(text)
+    }
+
+    /// Nothing is left of a kind that the target never has. The state store names it no longer than its documents do.
+    fn names_missing_kind(&self) -> Option<String> {
+        let World { mapping, draft, file, plan, target_restored, .. } = self.world;
+        let is_lacking = plan.forever == Some(Forever::NoWidgets) && !plan.is_beside && !target_restored;
+        let is_unnamed = |one: &Mapping| {
+            let has_none = one.rules.iter().all(|rule| rule.kind != "Widget");
+            has_none && one.mode == "Enforce" && one.spread == Spread::One
+        };
+        let is_known = is_lacking && *file == File::Whole && is_unnamed(mapping) && is_unnamed(draft);
+        let url = state_store(mapping.name);
+        let store = self.world.get(Side::Target, &url).filter(|_| is_known)?;
+        let names = store["data"]["kinds"].as_str().is_some_and(|kinds| kinds.contains(" Widget"));
+        names.then(|| format!("{url} names the kind Widget, which no document has"))
     }
 
     fn is_same_resource(&self, made: &Made, key: &SourceKey) -> bool {

@@ -126,14 +126,14 @@ impl Pipeline {
         !self.state.lock().store.former.is_empty()
     }
 
-    /// The plural that a kind is or was served by, where the target or the state store tells it. Beside a source, it is taken from
-    /// the kind's name.
+    /// The plural that a kind is or was served by, in any version, where the target or the state store tells it. Once the state store
+    /// is read, `None` says that it never was. Beside a source, it is taken from the kind's name.
     pub fn plural(&self, kind: &Kind) -> Option<String> {
         if kind.side == Side::Source {
             return Some(kind.plural());
         }
         let served = self.generation().target.kind(kind).ok().map(|served| served.resource.plural);
-        served.or_else(|| self.state.lock().store.plurals.get(kind).cloned())
+        served.or_else(|| self.state.lock().store.plural(kind))
     }
 
     pub fn former_placements(&self) -> Vec<Arc<Text>> {

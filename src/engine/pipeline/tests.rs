@@ -301,10 +301,12 @@ async fn a_state_store_names_each_kind_in_one_version() {
     let named = generation.mapping.objects[0].kind.clone();
     let former = Kind::new(&named.group, "v0", &named.kind);
     let other = Kind::new("example.dev", "v1", "Other");
-    let found = Inventory { kinds: [former, other.clone()].into(), ..in_force(DOCUMENT) };
+    let plurals = [(former.clone(), "irregular".to_owned())].into();
+    let found = Inventory { kinds: [former, other.clone()].into(), plurals, ..in_force(DOCUMENT) };
     let source = SourceId { resource: "widgets.example.dev".into(), identity: "hash".into() };
-    let kinds = wanted(&pipeline, &generation, Some(&found), source, &BTreeMap::new()).kinds;
-    assert_eq!(kinds, [named, other].into());
+    let wanted = wanted(&pipeline, &generation, Some(&found), source, &BTreeMap::new());
+    assert_eq!(wanted.kinds, [named.clone(), other].into());
+    assert_eq!(wanted.plurals, [(named, "irregular".to_owned())].into(), "one definition has both versions");
 }
 
 /// A document with a mistake in its source holds up nothing; what a state store holds, nobody overwrites for it.

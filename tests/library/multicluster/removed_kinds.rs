@@ -40,13 +40,17 @@ async fn only_a_missing_definition_says_that_a_kind_is_gone() {
     ];
     for (case, discovery, definition, expected) in cases {
         let (endpoint, _server) = server(discovery, definition).await;
-        assert_eq!(is_removed(&endpoint, &widget, "widgets").await.ok(), expected, "{case}");
+        for plural in [Some("widgets"), None] {
+            assert_eq!(is_removed(&endpoint, &widget, plural).await.ok(), expected, "{case}, {plural:?}");
+        }
         assert_eq!(is_resource_removed(&endpoint, &widget.resource("widgets")).await.ok(), expected, "{case}");
     }
     let (endpoint, _server) = server(404, 404).await;
     for group in ["", "apps", "rbac.authorization.k8s.io"] {
         let built_in = Kind::new(group, "v1", "Widget");
-        assert_eq!(is_removed(&endpoint, &built_in, "widgets").await.ok(), Some(false), "{group:?} has no definitions");
+        let is_gone = async |plural| is_removed(&endpoint, &built_in, plural).await.ok();
+        assert_eq!(is_gone(Some("widgets")).await, Some(false), "{group:?} has no definitions");
+        assert_eq!(is_gone(None).await, Some(true), "it was never served");
         assert_eq!(is_resource_removed(&endpoint, &built_in.resource("widgets")).await.ok(), Some(false), "{group:?}");
     }
 }

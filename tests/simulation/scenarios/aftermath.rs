@@ -68,11 +68,33 @@ fn a_source_whose_kind_is_missing_for_ever_says_so() {
     holds(&Plan { forever: Some(Forever::NoWidgets), ..world(Kcp, &steps) }, 2);
 }
 
+/// As where a first document has a typo: nothing was made of a kind that was never served and has no definition.
+#[test]
+fn a_kind_that_was_never_served_holds_up_no_deletion_and_goes_with_the_last_document_that_names_it() {
+    let runs = |last| {
+        let steps = [
+            (0, Action::NoWidgets),
+            (0, Action::Edit(Edit::OnMappingRemoved("Delete"))),
+            (0, Action::Edit(Edit::Toggle("widget"))),
+            (0, Action::Create(X)),
+            (20_000, last),
+        ];
+        held(&Plan { forever: Some(Forever::NoWidgets), ..world(Kcp, &steps) }, 2)
+    };
+    let has = |run: &Run, what: &str| run.trace.iter().any(|line| line.contains(what));
+    assert!(runs(Action::Delete(X)).iter().all(|run| has(run, " get customresourcedefinitions ")));
+    assert!(runs(Action::Edit(Edit::Toggle("widget"))).iter().all(|run| has(run, " get customresourcedefinitions ")));
+    for run in runs(Action::Edit(Edit::Remove)) {
+        let is_removal = |line: &String| line.contains(" delete configmaps ") && line.contains("/main.m at target: 20");
+        assert!(run.trace.iter().any(is_removal), "the state store stays: {:#?}", run.trace);
+    }
+}
+
 /// It is kept, and the source cannot be let go, for nobody can tell whether it has Widgets.
 #[test]
 fn what_an_earlier_source_left_is_counted_while_its_successor_is_deleted() {
     let steps = [
-        (0, Action::NoWidgets),
+        (0, Action::Unserve),
         (0, Action::Edit(Edit::Toggle("widget"))),
         (0, Action::Create(X)),
         (20_000, Action::Stop(0)),
@@ -80,7 +102,7 @@ fn what_an_earlier_source_left_is_counted_while_its_successor_is_deleted() {
         (1_000, Action::Start(0)),
         (20_000, Action::Delete(X)),
     ];
-    holds(&Plan { forever: Some(Forever::NoWidgets), ..world(Plain, &steps) }, 2);
+    holds(&Plan { forever: Some(Forever::Unserved), ..world(Plain, &steps) }, 2);
 }
 
 #[test]

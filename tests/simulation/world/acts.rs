@@ -32,6 +32,7 @@ impl World {
         }
         let for_ever = match action {
             Action::Widgets => Some(Forever::NoWidgets),
+            Action::Serve => Some(Forever::Unserved),
             Action::Back(Side::Second) => Some(Forever::Second),
             _ => None,
         };
