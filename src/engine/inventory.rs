@@ -86,12 +86,13 @@ impl Inventory {
         self.plurals.iter().find(|(one, _)| one.is_same_in_any_version(kind)).map(|(_, plural)| plural.clone())
     }
 
-    /// What this state store and another one of the same mapping say together: the later document, and the kinds, namespaces,
-    /// targets and former sources of both.
+    /// What this state store and another one of the same mapping say together: the later document, and the kinds, clusters,
+    /// namespaces, targets and former sources of both.
     pub fn and(self, other: Self) -> Self {
         let (mut later, earlier) = if other.recorded > self.recorded { (other, self) } else { (self, other) };
         later.kinds.extend(earlier.kinds);
         later.plurals.extend(earlier.plurals);
+        later.clusters.extend(earlier.clusters);
         later.placements.extend(earlier.placements);
         later.targets.extend(earlier.targets);
         later.former.extend(earlier.former);
@@ -101,7 +102,8 @@ impl Inventory {
 
     /// The same, as far as it is about former sources.
     pub fn former_alone(&self) -> Self {
-        Self { source: SourceId::default(), document: Arc::default(), ..self.clone() }
+        let (source, document, clusters) = Default::default();
+        Self { source, document, clusters, ..self.clone() }
     }
 
     fn name(&self, engine: &str) -> String {

@@ -10,7 +10,7 @@ use super::orphans::is_placed;
 use super::whole::documents;
 use super::{SourceCluster, Surveyor, TargetCluster, Unseen, items};
 use crate::engine::compiled;
-use crate::engine::inventory::Inventory;
+use crate::engine::inventory::{self, Inventory};
 use crate::engine::target::is_removed;
 use crate::mapping::{Kind, Mapping, ProviderKind, Resource, Side, SourceClusters};
 use crate::multicluster::{Endpoint, RequestError};
@@ -67,7 +67,7 @@ impl Surveyor {
     }
 
     async fn see_sources(&self, mapping: &Mapping, store: &Inventory, remains: &mut Remains) {
-        let mut seen = Vec::new();
+        let (mut seen, mut places) = (Vec::new(), BTreeSet::new());
         let recorded = documents(store).filter_map(|(source, text)| Some((compiled(text)?, Some(source))));
         let recorded: Vec<_> = recorded.collect();
         // Where no state store tells of the mapping, its file does.
@@ -92,9 +92,27 @@ impl Surveyor {
                 Err(why) => Err(why),
             };
             match found {
-                Ok(found) => remains.clusters.extend(found.into_iter().map(|cluster| (resource.clone(), cluster))),
+                Ok(found) => {
+                    // As the state store names them.
+                    if let SourceClusters::ApiExport(export) = clusters {
+                        let shards = self.shards(export).await.unwrap_or_default();
+                        places.extend(shards.iter().map(|shard| shard.at("/clusters/*").place()));
+                    }
+                    places.extend(found.iter().map(|cluster| cluster.identity.clone()));
+                    remains.clusters.extend(found.into_iter().map(|cluster| (resource.clone(), cluster)));
+                }
                 Err(why) => remains.unseen.push(format!("the sources of {resource}: {why}")),
             }
+        }
+        if remains.unseen.is_empty() && !self.are_held_up(&mapping.source.clusters) {
+            let name = inventory::name(&self.engine, &mapping.name);
+            let lost = |place: &String| {
+                format!(
+                    "`{place}`, where the mapping served sources, is out of sight (if it is gone for good, take it out of \
+                     `clusters` in the ConfigMap `{name}` on each target)"
+                )
+            };
+            remains.unseen.extend(store.clusters.difference(&places).map(lost));
         }
     }
 

@@ -281,6 +281,32 @@ async fn the_sources_of_another_export_are_no_sources_of_the_mapping() {
     assert_eq!(left.of_engine(), Vec::<String>::new());
 }
 
+/// As a member of a fleet that is not listed at this moment: its sources may carry the finalizer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_of_sources_that_is_out_of_sight_keeps_the_state_store() {
+    let left = Scene::behind(MAPPING, &[]).await;
+    let store = || left.target.get(CONFIG_MAPS, "sync-engine", "main.things");
+    let here = store().expect("a state store")["data"]["clusters"].clone();
+    let mut all: Vec<String> = serde_json::from_str(here.as_str().expect("clusters")).expect("JSON");
+    assert_eq!(all.len(), 1, "the shard, which is looked at: {all:?}");
+    all.push("gone".to_owned());
+    let name_clusters = |clusters: &Value| {
+        let data = json!({"data": {"clusters": clusters}});
+        left.target.merge(CONFIG_MAPS, "sync-engine", "main.things", &data).expect("the clusters of its sources");
+    };
+    name_clusters(&json!(all).to_string().into());
+    let why = "`gone`, where the mapping served sources, is out of sight (if it is gone for good, take it out of \
+               `clusters` in the ConfigMap `main.things` on each target)\n";
+    let planned = left.uninstall(&["--delete"]);
+    assert!(planned.starts_with("exit 1\n") && planned.contains(&format!("  leave {why}")), "{planned}");
+    let said = left.uninstall(&["--delete", "--yes"]);
+    assert!(said.starts_with("exit 1\n") && said.contains(&format!("left:\n  mapping things: {why}")), "{said}");
+    assert!(store().is_some() && left.source("a")["metadata"]["finalizers"].is_null());
+    name_clusters(&here);
+    assert!(left.uninstall(&["--delete", "--yes"]).ends_with("left: nothing\n"));
+    assert_eq!(left.of_engine(), Vec::<String>::new());
+}
+
 /// The process ends before each write in turn: whatever was done, another run does the rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_run_finishes_what_an_interrupted_one_began() {
