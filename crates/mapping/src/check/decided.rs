@@ -1,6 +1,8 @@
 //! What consumers decide of fields that are not theirs to fill: what a mapping lets them write at such a field, and
 //! whether they can write anything there.
 
+use std::borrow::Cow;
+
 use serde_json::Value as Json;
 
 use super::reads::Reads;
@@ -22,7 +24,9 @@ pub(super) fn check(kind: &Kind, node: &Node, place: &[String], types: &[Type<'_
         let (What::Kept(why) | What::Written(why, _)) = field.what else { continue };
         let Some(rest) = between(field.path, &place) else { continue };
         let in_texts = !matches!(why, Why::Alone(_));
-        if types.iter().any(|one| is_free_at(one, &rest, in_texts)) {
+        let is_command = matches!(why, Why::Command(_));
+        let written: Cow<'_, [Type<'_>]> = if is_command { Cow::Owned(texts(types)) } else { Cow::Borrowed(types) };
+        if written.iter().any(|one| is_free_at(one, &rest, in_texts)) {
             findings.push(finding(node, why, &format!("`{}` of {}", field.path, kind.kind)));
         }
     }
@@ -123,6 +127,16 @@ pub(super) fn check_script<'s>(
             findings.push(finding.help("hand it over in `env`, and write `\"$NAME\"` in the script"));
         }
     }
+}
+
+/// What of these a consumer can write a command into: no number and no boolean.
+fn texts<'s>(types: &[Type<'s>]) -> Vec<Type<'s>> {
+    let is_text = |one: &&Type<'s>| !matches!(one.form(), Form::Integer | Form::Number | Form::Boolean);
+    let text = |one: &Type<'s>| match one {
+        Type::Text(words) => Type::Text(texts(words)),
+        one => one.clone(),
+    };
+    types.iter().filter(is_text).map(text).collect()
 }
 
 /// Whether no consumer can have it print a character that means something to a shell.

@@ -480,7 +480,10 @@ fn gives<'s>(call: &'s Call, arguments: &[Option<Bound<'s>>], below: Option<Boun
         let default = types(default.and_then(|(_, default)| default.as_ref()));
         [given, default.unwrap_or_default()].concat()
     };
+    let is_number = |one: &Type<'s>| matches!(one.form(), Form::Integer | Form::Number | Form::Boolean);
     match (call.name(), call.function.gives) {
+        // None of a consumer's words.
+        ("string", _) if !call.is_test() && first().iter().all(is_number) => vec![Type::Text(first())],
         (_, Gives::Always(form)) => vec![Type::Simple(form)],
         (_, Gives::Same) => first(),
         ("int", _) => or_default(vec![Type::Simple(Form::Integer)]),
