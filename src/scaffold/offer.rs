@@ -331,6 +331,10 @@ mod tests {
             "hostPort": {"type": "integer"},
             "imagePullSecret": {"type": "object"},
             "images": {"type": "object", "properties": {"mysqld": {"type": "string"}}},
+            "agentContainers": {"type": "array", "items": {"type": "object", "properties": {
+                "image": {"type": "string"}, "name": {"type": "string"},
+            }}},
+            "logsOfContainers": {"type": "array", "items": {"type": "string"}},
             "probe": {"type": "object", "properties": {
                 "exec": {"type": "object", "properties": {"command": {"type": "array"}}}, "periodSeconds": {"type": "integer"},
             }},
@@ -343,6 +347,7 @@ mod tests {
         assert_eq!(
             kept,
             [
+                "spec.agentContainers",
                 "spec.containerSecurityContext",
                 "spec.data.additionalCommandArgs",
                 "spec.envVarsSecret",
@@ -359,7 +364,7 @@ mod tests {
             ]
         );
         assert!(schema["properties"]["volumeSpec"]["properties"].get("persistentVolumeClaim").is_some());
-        assert!(schema["properties"].get("featureFlags").is_some());
+        assert!(["featureFlags", "logsOfContainers"].iter().all(|name| schema["properties"].get(name).is_some()));
     }
 
     #[test]

@@ -101,6 +101,8 @@ const HOST: &[&str] = &["hostIPC", "hostNetwork", "hostPID", "hostPath", "hostPo
 const NODES: &[&str] = &["affinity", "hostAliases", "nodeAffinity", "nodeSelector", "tolerations"];
 const CONTEXTS: &[&str] = &["*SecurityContext", "seccompProfile", "securityContext", "serviceAccountTemplate"];
 const CLASSES: &[&str] = &["podPriorityClassName", "priorityClassName", "runtimeClassName", "schedulerName"];
+const COMPOSITIONS: &[&str] =
+    &["compositionRef", "compositionRevisionRef", "compositionRevisionSelector", "compositionSelector"];
 
 const EXTERNAL: &str =
     "a Service with addresses of a consumer's choice gets traffic that is meant for others (CVE-2020-8554)";
@@ -110,9 +112,10 @@ const ACCOUNT: &str = "a consumer would choose with which of the provider's acco
 const COMPOSED: &str = "a consumer would choose what Crossplane makes of the object, with the provider's accounts";
 
 /// Names that mean the same wherever operators have them; the first that fits counts. A `*` stands for any beginning.
-const NAMED: [(Why, Looks, &[&str]); 28] = [
+const NAMED: [(Why, Looks, &[&str]); 29] = [
     (Why::Pods, POD, &["*"]),
     (Why::Pods, Looks::Structure, &["containers", "ephemeralContainers", "extraContainers", "initContainers"]),
+    (Why::Pods, Looks::Exactly(&["image"]), &["*Containers"]),
     (Why::Pods, Looks::Structure, &["podSpec", "podTemplate", "podTemplateSpec"]),
     (Why::Pods, Looks::Structure, &["sidecarContainers", "sidecars", "statefulSet"]),
     (Why::Program, Looks::List, &["command"]),
@@ -136,7 +139,7 @@ const NAMED: [(Why, Looks, &[&str]); 28] = [
     (Why::Reserved(EXTERNAL), Looks::Anything, &["externalIPs"]),
     (Why::Reserved(RELEASED), Looks::Text, &["volumeName"]),
     (Why::Reserved(ACCOUNT), Looks::Structure, &["providerConfigRef"]),
-    (Why::Reserved(COMPOSED), Looks::Structure, &["compositionRef", "compositionRevisionRef", "compositionSelector"]),
+    (Why::Reserved(COMPOSED), Looks::Structure, COMPOSITIONS),
     (Why::Reach, Looks::Text, &["namespace", "*Namespace"]),
     (Why::Reach, Looks::Anything, &["namespaces", "*Namespaces", "*amespaceSelector", "allowCrossNamespaceImport"]),
 ];
