@@ -25,7 +25,7 @@ use crate::mapping::check::reserved::{self, Field, What};
 use crate::mapping::compile::MAX_MAPPING_NAME;
 use crate::object::is_dns_label;
 use offer::{Kept, Offer, looks, offer};
-use operators::{Label, Operator, Secret, operator};
+use operators::{Label, Operator, Secret, connection, connection_field, operator};
 use report::{Report, report};
 
 /// What the author says beside the definition.
@@ -94,7 +94,8 @@ impl Plan {
         let group = &definition.resource.group;
         let operator = operator(group, &definition.kind);
         let withheld = operator.into_iter().flat_map(Operator::withheld);
-        let fields: Vec<_> = reserved::fields(group, &definition.kind).copied().chain(withheld).collect();
+        let known = reserved::fields(group, &definition.kind).copied().chain(withheld);
+        let fields: Vec<_> = known.chain(connection_field(&definition.schema)).collect();
         let (parts, withheld) = parts(&definition, &fields);
         if parts.is_empty() {
             let (kind, version) = (definition.kind, definition.resource.version);
@@ -165,7 +166,7 @@ impl Plan {
     }
 
     fn secrets(&self) -> impl Iterator<Item = &'static Secret> {
-        self.operator.into_iter().flat_map(|operator| &operator.secrets)
+        self.operator.into_iter().flat_map(|operator| &operator.secrets).chain(connection(&self.fields))
     }
 
     fn example_name(&self) -> String {

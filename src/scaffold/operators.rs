@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::mapping::check::reserved::{self, Field, Why, kept};
+use crate::mapping::check::reserved::{self, Field, What, Why, kept};
 
 /// What is known of the operator of one kind.
 #[derive(Debug, Deserialize)]
@@ -139,6 +139,33 @@ pub fn operator(group: &str, kind: &str) -> Option<&'static Operator> {
     OPERATORS.iter().find(|operator| operator.group == group && operator.kind == kind)
 }
 
+/// Where an object of Crossplane's names the Secret that it wants to have made.
+const CONNECTION_FIELD: &str = "spec.writeConnectionSecretToRef";
+
+/// That Secret; its keys are the composition's.
+static CONNECTION: LazyLock<Secret> = LazyLock::new(|| Secret {
+    id: "connection".to_owned(),
+    name: "{{ placement.name }}-connection".to_owned(),
+    each: None,
+    keys: Vec::new(),
+    documentation: "https://docs.crossplane.io/v1.20/concepts/connection-details/".to_owned(),
+});
+
+/// The field, if a schema has it: a name of the consumer's would have any Secret beside the object copied back.
+pub fn connection_field(schema: &Value) -> Option<Field> {
+    let keys = schema.pointer("/properties/spec/properties/writeConnectionSecretToRef/properties")?.as_object()?;
+    let why =
+        Why::Reserved("the mapping copies the Secret with the connection to the consumer, under a name of its own");
+    let mut field = kept("", "", CONNECTION_FIELD, why);
+    field.what = What::Written(why, r#"${{ {"name": placement.name ~ "-connection"} }}"#);
+    (keys.len() == 1 && keys.contains_key("name")).then_some(field)
+}
+
+/// The Secret, where these fields have it.
+pub fn connection(fields: &[Field]) -> Option<&'static Secret> {
+    fields.iter().any(|field| field.path == CONNECTION_FIELD).then(|| &*CONNECTION)
+}
+
 impl Operator {
     /// The ids of the objects that it needs beside its own.
     pub fn object_ids(&self) -> impl Iterator<Item = &str> {
@@ -173,7 +200,9 @@ impl Secret {
             copy.push_str("-{{ item.name }}");
         }
         text.push_str(&format!("  from: {{name: \"{name}\"}}\n  to: {{name: \"{copy}\"}}\n"));
-        text.push_str(&format!("  data: {{include: [{}]}}\n", self.keys.join(", ")));
+        if !self.keys.is_empty() {
+            text.push_str(&format!("  data: {{include: [{}]}}\n", self.keys.join(", ")));
+        }
         text.push_str("  ownerReference: true\n  onMissing: Skip\n");
         text
     }

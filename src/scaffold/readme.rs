@@ -101,7 +101,8 @@ fn secrets(plan: &Plan) -> String {
     let mut text = String::new();
     for secret in plan.secrets() {
         let keys = secret.keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
-        let _ = writeln!(text, "* `{}` with {keys} ([documentation]({}))", secret.name, secret.documentation);
+        let with = if keys.is_empty() { String::new() } else { format!(" with {keys}") };
+        let _ = writeln!(text, "* `{}`{with} ([documentation]({}))", secret.name, secret.documentation);
     }
     if text.is_empty() {
         return text;

@@ -208,6 +208,28 @@ fn secrets_that_consumers_name_are_listed() {
     assert!(operator.contains("{{ object.metadata.name }}-default-user"), "the sandbox shows its copy: {operator}");
 }
 
+/// Crossplane writes that Secret, so it goes back to the consumer.
+#[test]
+fn a_secret_that_an_object_asks_for_is_the_consumers() {
+    let mut document = definition();
+    let spec = &mut document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    spec["writeConnectionSecretToRef"] = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    let kit = made(document, &Wishes::default()).expect("a kit");
+    insta::assert_snapshot!(part(&kit, "mappings/cache.yaml", "  related:"), @r#"
+      related:
+        # Secrets that the operator makes: https://docs.crossplane.io/v1.20/concepts/connection-details/
+        - id: connection
+          direction: ToSource
+          resource: secrets.v1
+          from: {name: "{{ placement.name }}-connection"}
+          to: {name: "{{ source.metadata.name }}-connection"}
+          ownerReference: true
+          onMissing: Skip
+    "#);
+    let written = r#"writeConnectionSecretToRef: "${{ {\"name\": placement.name ~ \"-connection\"} }}""#;
+    assert!(file(&kit, "mappings/cache.yaml").contains(written), "{}", file(&kit, "mappings/cache.yaml"));
+}
+
 /// What is wrong with whole files, the tests of `init` show.
 #[test]
 fn what_cannot_be_offered_is_said() {
