@@ -117,6 +117,10 @@ impl Plan {
         let mut properties: Map<String, Value> =
             self.parts.iter().map(|part| (part.name.clone(), part.offer.schema.clone())).collect();
         properties.insert("status".to_owned(), self.report.schema());
+        if let Some(most) = self.longest_name() {
+            let name = json!({"type": "string", "maxLength": most});
+            properties.insert("metadata".to_owned(), json!({"type": "object", "properties": {"name": name}}));
+        }
         let required: Vec<&str> = self.parts.iter().filter(|part| part.required).map(|part| &*part.name).collect();
         if let Some(fields) = schema.as_object_mut() {
             fields.insert("properties".to_owned(), properties.into());
@@ -170,7 +174,15 @@ impl Plan {
     }
 
     fn example_name(&self) -> String {
-        format!("my-{}", self.name)
+        let name = format!("my-{}", self.name);
+        if self.longest_name().is_some_and(|most| name.len() as u64 > most) { "example".to_owned() } else { name }
+    }
+
+    /// How long a name may be, which is the consumer's own on the target: as the definition says, or the operator.
+    fn longest_name(&self) -> Option<u64> {
+        let defined = self.definition.schema.pointer("/properties/metadata/properties/name/maxLength");
+        let known = self.operator.and_then(|operator| operator.longest_name);
+        defined.and_then(Value::as_u64).into_iter().chain(known).min()
     }
 }
 

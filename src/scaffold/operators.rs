@@ -32,6 +32,9 @@ pub struct Operator {
     /// let them fill is in [`reserved`](crate::mapping::check::reserved), where `validate` looks too.
     #[serde(default)]
     withheld: BTreeMap<String, String>,
+    /// How many characters of an object's name it takes, where that are fewer than a server does.
+    #[serde(rename = "longestName")]
+    pub longest_name: Option<u64>,
     /// What the example shows of an object beside what its schema requires.
     #[serde(default)]
     pub example: Map<String, Value>,

@@ -230,6 +230,23 @@ fn a_secret_that_an_object_asks_for_is_the_consumers() {
     assert!(file(&kit, "mappings/cache.yaml").contains(written), "{}", file(&kit, "mappings/cache.yaml"));
 }
 
+/// The target has the consumers' names.
+#[test]
+fn names_that_are_too_long_for_the_target_are_none_for_consumers() {
+    let mut document = definition();
+    let name = json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 63}}});
+    document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["metadata"] = name;
+    let kit = made(document.clone(), &Wishes::default()).expect("a kit");
+    assert!(file(&kit, "schemas/apiresourceschema.yaml").contains("maxLength: 63"));
+    // This operator takes fewer characters.
+    document["spec"]["group"] = "pxc.percona.com".into();
+    document["spec"]["names"]["kind"] = "PerconaXtraDBCluster".into();
+    let named = Wishes { name: Some("a-name-of-20-letters".into()), ..Wishes::default() };
+    let kit = made(document, &named).expect("a kit");
+    assert!(file(&kit, "schemas/apiresourceschema.yaml").contains("maxLength: 22"));
+    assert!(file(&kit, "examples/a-name-of-20-letters.yaml").contains("name: example\n"));
+}
+
 /// What is wrong with whole files, the tests of `init` show.
 #[test]
 fn what_cannot_be_offered_is_said() {
