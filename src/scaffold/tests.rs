@@ -241,10 +241,14 @@ fn names_that_are_too_long_for_the_target_are_none_for_consumers() {
     // This operator takes fewer characters.
     document["spec"]["group"] = "pxc.percona.com".into();
     document["spec"]["names"]["kind"] = "PerconaXtraDBCluster".into();
+    let spec = &mut document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    spec["pxc"] = json!({"type": "object", "properties": {"image": {"type": "string"}, "size": {"type": "integer"}}});
     let named = Wishes { name: Some("a-name-of-20-letters".into()), ..Wishes::default() };
     let kit = made(document, &named).expect("a kit");
     assert!(file(&kit, "schemas/apiresourceschema.yaml").contains("maxLength: 22"));
     assert!(file(&kit, "examples/a-name-of-20-letters.yaml").contains("name: example\n"));
+    let mapping = file(&kit, "mappings/a-name-of-20-letters.yaml");
+    assert!(mapping.contains("image: \"percona/percona-xtradb-cluster:"), "it takes none without an image: {mapping}");
 }
 
 /// What is wrong with whole files, the tests of `init` show.
