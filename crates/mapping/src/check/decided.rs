@@ -23,9 +23,12 @@ pub(super) fn check(kind: &Kind, node: &Node, place: &[String], types: &[Type<'_
     for field in fields(&kind.group, &kind.kind) {
         let (What::Kept(why) | What::Written(why, _)) = field.what else { continue };
         let Some(rest) = between(field.path, &place) else { continue };
-        // Within pods that the mapping writes, the names of their fields tell what is not a consumer's: resources are.
-        if matches!(why, Why::Pods) && place.len() > field.path.len() {
-            continue;
+        // Within pods that the mapping writes, the names of their fields tell what is not a consumer's: resources are, and the
+        // value of a variable that the mapping names.
+        match (why, place.strip_prefix(field.path)) {
+            (Why::Pods, Some(below)) if !below.is_empty() => continue,
+            (Why::Environment, Some(".value")) => continue,
+            _ => {}
         }
         let in_texts = !matches!(why, Why::Alone(_));
         let is_command = matches!(why, Why::Command(_));
