@@ -317,10 +317,11 @@ impl<'e, 's> Reads<'e, 's> {
                     let items = all.items();
                     let single = node.targets.len() == 1;
                     let mut inner = Environment::clone(&self.environment);
-                    inner.locals.extend(node.targets.iter().map(|name| {
+                    for name in &node.targets {
                         let types = if single { items.types.clone() } else { vec![Type::Any] };
-                        (name.clone(), Bound::new(types, items.is_consumers))
-                    }));
+                        let chosen = Some(&node.items).filter(|_| single);
+                        inner.take_item(name, chosen, Bound::new(types, items.is_consumers));
+                    }
                     if let Some(filter) = &node.filter {
                         Reads::new(&inner, true, self.findings).expression(filter);
                         inner = inner.where_it(filter, true);

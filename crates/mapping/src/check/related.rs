@@ -82,7 +82,8 @@ impl<'s> Checker<'s> {
             Content::Expression(list) => self.reads().list(list),
             _ => self.template(each.list.root(), None, false),
         };
-        self.environment.locals.push((each.item.clone(), list.items()));
+        let chosen = if let Content::Expression(list) = &each.list.root().content { Some(list.expr()) } else { None };
+        self.environment.take_item(&each.item, chosen, list.items());
         self.reads().text(&each.key);
     }
 }

@@ -170,7 +170,8 @@ impl<'s> Reads<'_, 's> {
             _ => self.tree(&each.list, &Place { view: None, ..place.clone() }),
         };
         let mut environment = Environment::clone(&self.environment);
-        environment.locals.push((each.name.clone(), list.items()));
+        let chosen = if let Content::Expression(list) = &each.list.content { Some(list.expr()) } else { None };
+        environment.take_item(&each.name, chosen, list.items());
         if let Some(when) = &each.when {
             Reads::new(&environment, false, self.findings).condition(when);
             environment = environment.where_it(when.expr(), true);

@@ -482,6 +482,21 @@ fn asked(test: &Expr) -> Vec<String> {
     }
 }
 
+/// The attributes that the items of a list are chosen by.
+fn chosen_by(list: &Expr) -> Vec<&str> {
+    const KEEPING: [&str; 8] = ["list", "reject", "rejectattr", "reverse", "select", "selectattr", "sort", "unique"];
+    let Expr::Call(call) = list else { return Vec::new() };
+    if !KEEPING.contains(&call.name()) {
+        return Vec::new();
+    }
+    let own = match call.argument("attribute") {
+        Some(Expr::Literal(Value::String(attribute))) if call.name() == "selectattr" => Some(attribute.as_str()),
+        _ => None,
+    };
+    let of = call.arguments.first().and_then(Option::as_ref);
+    own.into_iter().chain(of.into_iter().flat_map(chosen_by)).collect()
+}
+
 /// The values that an expression reads, as they are written.
 pub(super) fn written(expr: &Expr) -> Vec<String> {
     let own = match expr {
@@ -526,6 +541,12 @@ impl<'s> Environment<'s> {
         known.asked.extend(asked(test).iter().flat_map(|read| self.meant(read)));
         known.seen.extend(written(test).iter().flat_map(|read| self.meant(read)));
         known
+    }
+
+    /// Names an item of a list. What its items are chosen by, they have: `selectattr("secret", "defined")`.
+    pub fn take_item(&mut self, name: &str, list: Option<&Expr>, item: Bound<'s>) {
+        self.asked.extend(list.into_iter().flat_map(chosen_by).map(|attribute| format!("{name}.{attribute}")));
+        self.locals.push((name.to_owned(), item));
     }
 
     /// The same where a `when` holds: what has the same one is there; of several objects, those of the same list.
