@@ -235,6 +235,8 @@ mod tests {
             );
             let document = yaml::parse_one(&mapping).expect("a document");
             assert_eq!(compile(&document).findings, [], "{mapping}");
+            let fits = operator.longest_name.is_some_and(|most| most <= 63);
+            assert!(fits || !operator.sketch.contains("labels:"), "{}: a name is no label", operator.kind);
         }
     }
 
