@@ -44,9 +44,10 @@ pub fn check(world: &World) {
         // What a silent watch still shows is deleted again, where a workspace is unbound in vain.
         let is_hidden = catches_up && was_silenced && request.starts_with("delete ");
         let is_awaited = is_held_up || is_hidden || (is_unbound && request.starts_with("list /services/apiexport/"));
-        // Of this name are the object `ca` of one source and the object `main` of another. Each has its own backoff, in each
-        // process.
-        let askers = if request.ends_with("/x-ca") { 2 } else { 1 } * world.processes.len();
+        // Of this name are the object `ca` of one source and the object `main` of another; and each source that is being deleted
+        // asks whether a kind still has its definition. Each has its own backoff, in each process.
+        let is_of_two = request.ends_with("/x-ca") || request.contains("/customresourcedefinitions/");
+        let askers = if is_of_two { 2 } else { 1 } * world.processes.len();
         // Originals and copies are watched apart, and a mapping that has left its name watches them too.
         let watches = if request.ends_with("/secrets") { WATCHES_OF_SECRETS } else { 1 };
         let most =
