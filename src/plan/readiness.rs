@@ -55,7 +55,7 @@ impl Case<'_> {
     fn lacking(self, position: usize, key: Option<&str>) -> Option<Reason> {
         let needed = self.mapping.objects.get(position)?;
         if needed.copy.is_some() {
-            return self.copy_missing(needed, key);
+            return self.copy_missing(needed, key, false);
         }
         match self.rendering.objects.get(position) {
             Some(Ok(all)) => {
@@ -70,11 +70,13 @@ impl Case<'_> {
     /// Why an object that exists is not changed yet: what it newly refers to has to be copied first.
     pub fn copies_unmet(self, (rule, key): (&ObjectRule, Option<&str>)) -> Option<Reason> {
         let needed = rule.depends_on.iter().filter_map(|position| self.mapping.objects.get(*position));
-        needed.into_iter().find_map(|needed| self.copy_missing(needed, key))
+        needed.into_iter().find_map(|needed| self.copy_missing(needed, key, true))
     }
 
     /// A copy that does not exist yet. Where there is no original either, and nothing waits for one, none is missing.
-    fn copy_missing(self, rule: &ObjectRule, key: Option<&str>) -> Option<Reason> {
+    /// `of_earlier`: whether that of an earlier source counts, taken over or not. What is made waits for its own: that one may be
+    /// replaced.
+    fn copy_missing(self, rule: &ObjectRule, key: Option<&str>, of_earlier: bool) -> Option<Reason> {
         let position = rule.copy?.related;
         let (of, resolved) = (self.mapping.related.get(position)?, self.rendering.related.get(position)?);
         let all = match resolved {
@@ -85,9 +87,9 @@ impl Case<'_> {
         needed.into_iter().find_map(|one| {
             let reference = render::copy_reference(rule, one);
             let state = self.observed.state(&reference, rule.shared);
-            // Whether one of an earlier source is taken over is decided on by itself.
             let copy = match state {
-                Ok(ObjectState::Ours(copy) | ObjectState::OursOfEarlier(copy)) => Some(copy),
+                Ok(ObjectState::Ours(copy)) => Some(copy),
+                Ok(ObjectState::OursOfEarlier(copy)) => of_earlier.then_some(copy),
                 _ => None,
             };
             let exists = copy.is_some_and(|copy| !copy.is_deleting());

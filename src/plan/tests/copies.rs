@@ -566,6 +566,16 @@ fn a_change_goes_on_beside_the_copies_of_an_earlier_source() {
     assert_eq!(sources, [Some("source-2"), Some("source-1")]);
 }
 
+/// It would be made while the copy of the source before is deleted.
+#[test]
+fn what_refers_to_a_copy_is_made_after_that_of_its_own_source() {
+    let replace = edited(RELATED, &[("  objects:\n", "  lifecycle: {onSourceRecreated: Replace}\n  objects:\n")]);
+    let mut world = with(&["ann"]).in_sync(&replace);
+    recreate(&mut world);
+    world.sync(&replace);
+    assert_eq!(world.writes()[..4], ["delete Database", "delete Secret", "create Secret", "create Database"]);
+}
+
 /// A process whose watch lags behind would undo what another one did.
 #[test]
 fn a_copy_is_not_deleted_for_what_a_cache_alone_says() {
