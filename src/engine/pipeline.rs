@@ -198,7 +198,8 @@ impl Pipeline {
         // Nothing is written or deleted by a document that is not recorded. A mapping without a file writes no state store: once
         // it has one again, there may be none yet. Both under one lock: what was confirmed is of one document.
         let mut state = self.state.lock();
-        if another_target || edited || former.phase != generation.phase {
+        let is_to_be_read = edited || former.phase != generation.phase || former.records() != generation.records();
+        if another_target || is_to_be_read {
             if names_other_sources(&former.mapping, &generation.mapping) && std::mem::take(&mut state.has_served) {
                 state.superseded.push(former.mapping.clone());
             }
