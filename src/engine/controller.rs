@@ -149,13 +149,14 @@ impl Controller {
         self.targets.load_full()
     }
 
-    /// The mapping runs on these targets from now on. `true`: they were others before. One that it does not run on for now is not
-    /// left: it may hold objects.
+    /// The mapping runs on these targets from now on. `true`: they were others before, or a pipeline is new. One that it does not
+    /// run on for now is not left: it may hold objects.
     pub fn targets_are(&self, names: BTreeSet<String>) -> bool {
         let names = Arc::new(names);
-        let is_news = *self.targets.swap(names.clone()) != *names;
-        if is_news {
-            self.pipelines().iter().for_each(|one| one.has_targets(&names));
+        let mut is_news = *self.targets.swap(names.clone()) != *names;
+        for one in self.pipelines() {
+            // One that has begun anew did not see what the others have.
+            is_news |= one.has_targets(&names);
         }
         is_news
     }

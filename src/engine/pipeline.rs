@@ -131,6 +131,8 @@ struct State {
     known_release: Option<String>,
     /// Former targets, as long as the state store names them.
     targets_left: BTreeSet<String>,
+    /// Whether it knows of the mapping's other targets.
+    is_introduced: bool,
     /// Whether the target could not be reached when that was last looked at.
     was_lost: bool,
     /// Who is worked on here, of a mapping with several targets.

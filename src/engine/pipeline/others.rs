@@ -93,9 +93,12 @@ impl Pipeline {
         next.into_iter().for_each(|key| self.controller.queue.add(key, Priority::Live));
     }
 
-    /// These are targets of the mapping, or are again: the state store names them.
-    pub fn has_targets(&self, names: &BTreeSet<String>) {
-        self.state.lock().targets_left.retain(|name| !names.contains(name));
+    /// These are targets of the mapping, or are again: the state store names them. `true`: the pipeline hears that for the first
+    /// time.
+    pub fn has_targets(&self, names: &BTreeSet<String>) -> bool {
+        let mut state = self.state.lock();
+        state.targets_left.retain(|name| !names.contains(name));
+        !std::mem::replace(&mut state.is_introduced, true)
     }
 
     /// Nothing of the mapping is left on a former target: the state store needs not name it any more.
