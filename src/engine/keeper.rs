@@ -297,7 +297,8 @@ pub(super) fn check_sources(
         Some(recorded) if names_other_sources(&recorded, mapping) => {
             return Err(unreadable(generation, "it holds a document of other sources, which goes on"));
         }
-        Some(_) if !is_active => {}
+        // Another process has released it meanwhile: nothing is deleted by the one before.
+        Some(_) if !is_active && pipeline.ran_until().is_none_or(|at| found.recorded <= Some(at)) => {}
         Some(_) => {
             return Err(unreadable(
                 generation,

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -98,6 +99,8 @@ struct State {
     losses: Losses,
     /// What the state store on the target says.
     store: Inventory,
+    /// When it was recorded last with the document that runs.
+    ran_until: Option<Timestamp>,
     /// The same in words, where another replica keeps it.
     recorded: &'static str,
     /// Where the sources of clusters were that have left for good, as the state store names it.
@@ -209,6 +212,7 @@ impl Pipeline {
         }
         if edited {
             state.promotion = Promotion::default();
+            state.ran_until = None;
         }
         state.has_taken_leave = false;
         self.generation.store(Arc::new(generation));
@@ -310,6 +314,11 @@ impl Pipeline {
     /// Whether sources may have been taken in by the document that runs.
     pub fn has_served(&self) -> bool {
         self.state.lock().has_served
+    }
+
+    /// When the state store last had the document that runs.
+    pub fn ran_until(&self) -> Option<Timestamp> {
+        self.state.lock().ran_until
     }
 
     pub fn supersedes(&self, document: &Mapping) -> bool {

@@ -275,6 +275,7 @@ impl State {
         if store.document == generation.mapping.text {
             // It is kept once.
             store.document = generation.mapping.text.clone();
+            self.ran_until = store.recorded;
         }
         // Where it is not written, it names them still.
         if generation.records() {
