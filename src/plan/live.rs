@@ -697,7 +697,11 @@ pub fn say(
         return Plan::Rest(reasons);
     }
     // The status is about all targets.
-    let Some(mut all) = targets::overall(mapping, observed, source, &reasons) else { return Plan::Rest(reasons) };
+    let Some(mut all) = targets::overall(mapping, observed, source, &reasons) else {
+        // It is told once that is in sight: nothing else may wake the source.
+        reasons.0.push(Reason::unseen("another of its targets is not in sight yet"));
+        return Plan::Rest(reasons);
+    };
     let (known, here) = (all.0.len(), reasons.of_target().map(|reason| reason.cause));
     let written = status::patch(mapping, observed, source, rendering, here, &mut all);
     // What the status of several lacks is for the source's condition, and is no reason to wait for one of them.

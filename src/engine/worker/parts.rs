@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::{Ended, converge, unproven};
 use crate::engine::apply::Executor;
 use crate::engine::bodies::observe_whole;
-use crate::engine::interests::Facts;
+use crate::engine::interests::{Collection, Facts, Topic};
 use crate::engine::observe::with_targets;
 use crate::engine::pipeline::TargetSeat;
 use crate::engine::pipeline::shared_use::Uses;
@@ -75,7 +75,7 @@ fn introduce(parts: &mut [Part<'_, '_>]) {
     if !parts.iter().any(is_one_of_several) {
         return;
     }
-    let targets = Arc::new(parts.iter().map(Part::as_target).collect());
+    let targets = Arc::new(parts.iter_mut().map(Part::as_target).collect());
     let mut first: Option<(&Arc<Mapping>, Evaluated, Sight<Source>)> = None;
     for Part { executor, observed, .. } in parts {
         let Some(observed) = observed else { continue };
@@ -205,8 +205,11 @@ impl<'a, 'f> Part<'a, 'f> {
     }
 
     /// As other targets know it.
-    fn as_target(&self) -> (String, OtherTarget) {
+    fn as_target(&mut self) -> (String, OtherTarget) {
         let (name, mut other) = self.executor.pipeline.as_target();
+        if other.reach == Reach::Starting {
+            other.reach = self.wait_for_reach();
+        }
         let Some(observed) = &self.observed else { return (name, OtherTarget { reach: Reach::Starting, ..other }) };
         if other.reach == Reach::Seen && observed.target.kinds.is_err() {
             other.reach = Reach::Starting;
@@ -218,6 +221,17 @@ impl<'a, 'f> Part<'a, 'f> {
             _ => None,
         };
         (name, other)
+    }
+
+    /// Its target may have gone out of sight since it was looked at. Nobody tells of all targets before it is back.
+    fn wait_for_reach(&mut self) -> Reach {
+        let Executor { pipeline, generation, .. } = self.executor;
+        let at = &generation.target.cluster;
+        let kinds = pipeline.kinds_of(&generation.mapping).into_iter();
+        let of_kinds = kinds.map(|kind| Topic::Synced(Collection::Kind(kind)));
+        let topics: Vec<Topic> =
+            [Topic::Identity(at.clone()), Topic::Store(at.clone())].into_iter().chain(of_kinds).collect();
+        self.facts.read(topics, || pipeline.as_target().1.reach, |reach| *reach == Reach::Starting)
     }
 
     /// Whether it was not planned with the source as it is now.
