@@ -13,6 +13,7 @@ use crate::mapping::Mapping;
 use crate::multicluster::RequestError;
 use crate::multicluster::connection::Connection;
 use crate::multicluster::permit::Permit;
+use crate::object::{are, count};
 
 /// What home says of a mapping's targets, as the keepers of all of them know it.
 #[derive(Debug, Default)]
@@ -85,7 +86,18 @@ pub(in crate::engine) async fn heed_home(
     }
     let is_home = *target == pipeline.shared.settings.home;
     let why = match list {
-        None if theirs.is_none() && generation.is_of_file => return Ok(()),
+        None if is_of_file => return Ok(()),
+        // A state store says by what the sources were served, or that they never were.
+        None if theirs.is_none() && generation.is_of_file => match pipeline.controller.sources_held("").len() {
+            0 => return Ok(()),
+            held => format!(
+                "target `{target}`: it holds no state store yet, and home names no document of the mapping, although {} {} synced: \
+                 the state store on another target may name what the file no longer has. Nothing is written or deleted there \
+                 until one with the document of the file is in sight; or put back the ConfigMap `{name_of_list}` at home",
+                count(held, "source"),
+                are(held),
+            ),
+        },
         None => format!(
             "target `{target}`: home names no document of the mapping, and no file that runs has the one of the state store on a \
              target: nothing is written or deleted there. Put that document into the file; if this version of the engine refuses \
@@ -113,7 +125,7 @@ pub(in crate::engine) async fn heed_home(
     let store = inventory::name(&pipeline.shared.settings.engine, &mapping.name);
     let why = format!(
         "{why}. To have what home or the file says act there at once, and count nothing that it deletes, take the field `document` \
-         out of the ConfigMap `{store}` on the target"
+         out of the ConfigMap `{store}` on the target that holds it"
     );
     Err(why.into())
 }

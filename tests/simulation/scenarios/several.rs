@@ -252,6 +252,25 @@ fn a_document_that_somebody_writes_into_the_state_store_on_a_target_runs_nowhere
     }
 }
 
+/// Home is lost, and with it what a start knows of the document in force. The target that holds nothing does not have the file
+/// speak for the other one, which still holds what the file has taken out meanwhile.
+#[test]
+fn a_target_without_a_state_store_has_no_say_on_the_others_where_home_is_lost() {
+    let steps = [
+        (0, Action::Edit(Edit::MaxLost(0))),
+        (5_000, Action::Edit(Edit::Toggle("extra"))),
+        (5_000, Action::Create(SourceRef { resource: "gadgets", ..X_CA })),
+        (5_000, Action::Create(X)),
+        (180_000, Action::Crash(0)),
+        (0, Action::Edit(Edit::Toggle("extra"))),
+        (0, Action::Rebuild(Side::Target, Ahead::Old)),
+        (0, Action::Start(0)),
+    ];
+    for spread in [Spread::Extra, Spread::Both, Spread::Choice] {
+        holds(&several(spread, Kcp, &steps), 4);
+    }
+}
+
 /// A source is on the second target. Somebody takes the names of its targets off it, and the mapping gives the first one: it stays
 /// there, also where the mapping gives the second one again.
 #[test]
