@@ -30,7 +30,8 @@ For example: sync-engine status
              kubectl exec deploy/sync-engine -- /sync-engine status
 
 Without --reason or --mapping, the verb shows the mappings, and what is to be done about what is wrong. With one of them, it lists \
-the sources that are not in sync.
+the sources that are not in sync. Of several replicas, ask the one that leads: any other one names it, and lists no sources (exit \
+code 3).
 
 Exit codes: 0 everything is in sync; 1 something is not; 2 usage error; 3 no engine answers.";
 

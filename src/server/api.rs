@@ -250,6 +250,9 @@ pub(super) async fn sources(State(shared): State<Shared>, RawQuery(query): RawQu
         Ok(filter) => filter,
         Err(why) => return bad_request(&why),
     };
+    if let Some(refusal) = of_standby(&shared) {
+        return refusal;
+    }
     let known = shared.instruments.status.sources();
     let is_meant = |one: &&Arc<dyn Sources>| filter.mapping.as_ref().is_none_or(|mapping| mapping == one.mapping());
     json(&page(known.iter().filter(is_meant).flat_map(|one| one.not_synced()).collect(), &filter))
@@ -278,8 +281,8 @@ pub(super) async fn source(
         let known: Vec<&str> = latest.mappings.iter().map(|one| one.name.as_str()).collect();
         return not_found(&format!("there is no mapping `{mapping}`; this engine has: {}", known.join(", ")));
     };
-    if let Some(leader) = status.leader().filter(Leader::is_standby) {
-        return (StatusCode::CONFLICT, format!("{}; ask the leader\n", leader.words())).into_response();
+    if let Some(refusal) = of_standby(&shared) {
+        return refusal;
     }
     let [workspace, namespace, name] = [workspace, namespace, name].map(str::to_owned);
     let (file, files) = (of.origin.clone(), latest.files.clone());
@@ -318,6 +321,12 @@ pub(super) async fn object(
         return not_found(&format!("no source of this engine has the object {kind} {namespace}/{name}"));
     }
     json(&Items { items: owners.into_iter().collect() })
+}
+
+/// Who stands by plans nothing, and cannot tell what is in sync.
+fn of_standby(shared: &Shared) -> Option<Response> {
+    let leader = shared.instruments.status.leader().filter(Leader::is_standby)?;
+    Some((StatusCode::CONFLICT, format!("{}; ask the leader\n", leader.words())).into_response())
 }
 
 fn not_found(why: &str) -> Response {

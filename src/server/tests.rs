@@ -204,8 +204,14 @@ async fn programs_ask_how_a_source_is_decided_and_whose_an_object_is() {
         assert_eq!(ask(&shared, "GET", uri).await.code, code, "{uri}");
     }
     shared.instruments.status.set_leader("one", "other");
-    let standby = ask(&shared, "GET", "/api/v1/sources/two/c/n/a").await;
-    assert_eq!((standby.code, standby.body.as_str()), (409, "replica one stands by: other leads; ask the leader\n"));
+    for uri in ["/api/v1/sources", "/api/v1/sources/two/c/n/a"] {
+        let standby = ask(&shared, "GET", uri).await;
+        assert_eq!(
+            (standby.code, standby.body.as_str()),
+            (409, "replica one stands by: other leads; ask the leader\n"),
+            "{uri}"
+        );
+    }
 }
 
 #[tokio::test]
