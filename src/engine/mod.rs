@@ -444,6 +444,7 @@ impl Engine {
             let targets: Vec<Arc<Target>> = self.targets.values().cloned().collect();
             targets.iter().for_each(|target| self.read_retained(target));
         } else {
+            self.judges_no_more();
             self.tell_provider(None, true, "LeaderLost", "this replica writes nothing any more".to_owned());
         }
     }

@@ -142,19 +142,22 @@ fn held(engine: &Engine, mapping: &str) -> usize {
 fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     let controller = engine.controllers.get(&entry.mapping.name).map(|serving| &serving.controller);
     let running = controller.map(|controller| controller.pipelines()).unwrap_or_default();
+    let standby = standby(engine, &running);
+    // What it knows is of a time in which it led.
+    let planned: &[Arc<Pipeline>] = if standby.is_some() { &[] } else { &running };
     let release = || engine.release_in_words(entry).map(|release| format!("running; {release}"));
     let otherwise = || standing(entry, &running, !engine.held_losses(&entry.mapping.name).is_empty());
     MappingOverview {
         name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "state store".to_owned()),
         generation: entry.generation,
-        standing: standby(engine, &running).or_else(release).unwrap_or_else(otherwise),
+        standing: standby.or_else(release).unwrap_or_else(otherwise),
         sources: controller.map_or(0, |controller| source_count(controller)),
         objects: running.iter().map(|one| one.objects()).sum(),
         queued: controller.map_or(0, |controller| controller.queue.depth().ready),
-        orphans: orphans(engine, &entry.mapping.name),
+        orphans: orphans(planned),
         held: held(engine, &entry.mapping.name),
-        not_synced: reasons(&running).into_iter().map(reason).collect(),
+        not_synced: reasons(planned).into_iter().map(reason).collect(),
     }
 }
 
@@ -163,8 +166,8 @@ fn reason((cause, of): (Cause, NotSynced)) -> ReasonOverview {
 }
 
 /// Sources with orphaned objects: one that two pipelines know of counts once.
-fn orphans(engine: &Engine, mapping: &str) -> usize {
-    engine.pipelines_of(mapping).flat_map(|pipeline| pipeline.orphans()).collect::<BTreeSet<_>>().len()
+fn orphans(running: &[Arc<Pipeline>]) -> usize {
+    running.iter().flat_map(|pipeline| pipeline.orphans()).collect::<BTreeSet<_>>().len()
 }
 
 /// What a replica that stands by knows of a mapping: what the state store says.

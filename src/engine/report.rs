@@ -20,10 +20,12 @@ const ALIASES: &str = "connections to one cluster";
 impl Engine {
     /// Sources that need somebody's help, and losses that wait for approval, by mapping.
     pub(super) fn report_blocked(&self) {
+        // What a replica that stands by knows is of a time in which it led.
+        let leads = self.shared.lease.is_held();
         for pipeline in self.running() {
             let (component, mapping) = (sources_component(pipeline), pipeline.writer.mapping());
             let held = self.held_losses(mapping).get(&pipeline.generation().target.name).copied();
-            match blocked(pipeline, held) {
+            match blocked(pipeline, held).filter(|_| leads) {
                 Some(condition) => {
                     let message = condition.message.clone();
                     if self.shared.instruments.health.set(&component, condition) && held.is_some() {

@@ -404,6 +404,14 @@ impl Engine {
         self.released.clear();
     }
 
+    /// Another replica judges the documents that wait from now on, and tells of them.
+    pub(super) fn judges_no_more(&mut self) {
+        for (name, one) in &mut self.in_force {
+            one.waits = None;
+            self.shared.instruments.health.remove(&component(name));
+        }
+    }
+
     /// Whether home cannot be reached, which has to name a document before a target does.
     fn lacks_home(&self, name: &str) -> bool {
         let is_lost = self.targets.get(&self.shared.settings.home).is_some_and(|home| home.is_lost());

@@ -87,6 +87,12 @@ impl Process {
         text.lines().filter_map(of_metric).collect()
     }
 
+    /// Whether it says that it writes.
+    pub fn leads(&self) -> bool {
+        let text = self.instruments.metrics.encode(Format::OpenMetrics).expect("text");
+        text.lines().any(|line| line == "sync_engine_leader 1")
+    }
+
     /// Everything that it reports of itself: metrics and the status page.
     pub fn reports(&self) -> [(&'static str, String); 2] {
         let metrics = self.instruments.metrics.encode(Format::OpenMetrics).expect("text");

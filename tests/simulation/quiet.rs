@@ -88,6 +88,12 @@ pub fn check(world: &World) {
                 core.checker.violated("I6", format!("{writes} writes of a timer where an event would do: {labels}"));
             }
         }
+        for metric in ["sync_engine_sources_not_synced", "sync_engine_held"] {
+            let counted = process.figures(metric).into_iter().find(|(_, figure)| *figure > 0);
+            if let Some((labels, figure)) = counted.filter(|_| !process.leads()) {
+                core.checker.violated("I6b", format!("a replica that stands by says {metric} {figure}: {labels}"));
+            }
+        }
     }
 }
 

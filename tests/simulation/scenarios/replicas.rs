@@ -107,6 +107,19 @@ fn whoever_takes_a_restored_lease_that_nobody_held_waits_for_the_present_leader(
     }
 }
 
+/// An alert takes the largest figure of all replicas.
+#[test]
+fn a_former_leader_counts_no_source_as_not_in_sync() {
+    let steps = [
+        (0, Action::Meddle(X, Meddling::Squat)),
+        (5_000, Action::Create(X)),
+        (1_000, Action::Start(1)),
+        (30_000, Action::Bar(0)),
+        (40_000, Action::Unbar(0)),
+    ];
+    holds(&replicas(&steps), 2);
+}
+
 /// What happens to each of two replicas holds, while its sources change for longer than a Lease lasts.
 #[track_caller]
 fn holds_for_each(first: fn(u32) -> Action, then: fn(u32) -> Action) {
