@@ -25,7 +25,7 @@ pub const OWNER: &str = "sync-engine.dev/owner";
 pub const MAPPING: &str = "sync-engine.dev/mapping";
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const MANAGER: &str = "sync-engine";
-/// Id of the engine: on its state stores, and on the namespaces that it created.
+/// Id of the engine: on its state stores, its Lease, and the namespaces that it created.
 pub const ENGINE: &str = "sync-engine.dev/engine";
 /// Id of the engine: on its records of the deletions that it holds.
 pub const HELD: &str = "sync-engine.dev/held";

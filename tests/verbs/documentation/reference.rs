@@ -133,7 +133,9 @@ fn marks() -> Vec<String> {
             "MANAGED_BY" => ("label", "`sync-engine`"),
             // The value of the label before it.
             "MANAGER" => return None,
-            "ENGINE" => ("label of namespaces that the engine created, and of state stores", "id of the engine"),
+            "ENGINE" => {
+                ("label of namespaces that the engine created, of state stores, and of the Lease", "id of the engine")
+            }
             "HELD" => ("label of what the engine keeps at home of releases: what is held, and how far each is", "id of the engine"),
             "CLUSTER" => ("annotation", "identity of the source's cluster; in kcp, the name of the logical cluster"),
             "RESOURCE" => ("annotation", "plural and group of the source"),
