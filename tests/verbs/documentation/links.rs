@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::fields::anchor;
-use super::{read, root};
+use super::{files, read, root};
 
 #[test]
 fn every_link_leads_to_a_file_and_a_heading() {
@@ -42,20 +42,9 @@ fn the_index_names_every_page() {
 
 /// The pages at the top, those under `docs/`, those of the examples, and the one about the tests.
 fn pages() -> Vec<PathBuf> {
-    let mut pages: Vec<PathBuf> =
-        ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "tests/README.md"].map(PathBuf::from).into();
-    let mut folders = vec![PathBuf::from("docs"), PathBuf::from("examples")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root().join(&folder)).expect("a folder") {
-            let path = folder.join(entry.expect("an entry").file_name());
-            if root().join(&path).is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push(path);
-            }
-        }
-    }
-    pages
+    let pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "tests/README.md"].map(PathBuf::from);
+    let below = ["docs", "examples"].into_iter().flat_map(|folder| files(folder, "md"));
+    pages.into_iter().chain(below).collect()
 }
 
 /// Targets of the links within the repository.

@@ -1,6 +1,6 @@
 //! The page for operators, the chart and the runbook name what there is.
 
-use super::{read, root};
+use super::{files, read, root};
 use crate::program;
 
 /// [Reference](../../docs/reference.md) has the table of series.
@@ -29,6 +29,22 @@ fn alerts_count_replicas_together_and_engines_apart() {
     assert!(kept.len() > 10, "{kept:?}");
     let merged = |labels: &&str| !labels.split(", ").any(|label| ["job", "instance"].contains(&label));
     assert_eq!(kept.into_iter().filter(merged).collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
+/// Whoever searches the page for a message finds it.
+#[test]
+fn what_the_page_quotes_is_what_the_engine_says() {
+    let page = read("docs/operations.md");
+    let (_, section) = page.split_once("## When something is stuck\n").expect("the section");
+    let (section, _) = section.split_once("\n## ").expect("the section after it");
+    let symptoms = section.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let quoted: Vec<&str> = symptoms.flat_map(|symptom| symptom.split('"').skip(1).step_by(2)).collect();
+    assert!(quoted.len() > 6, "{quoted:?}");
+    let code: String = ["src", "crates"].into_iter().flat_map(|folder| files(folder, "rs")).map(read).collect();
+    // A figure stands for what differs.
+    let parts = quoted.iter().flat_map(|message| message.split('…')).map(str::trim);
+    let unknown: Vec<&str> = parts.filter(|part| !code.contains(part)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
 }
 
 /// A variable that the program does not know would be ignored in silence.
