@@ -14,7 +14,7 @@ use self::slots::Slots;
 use super::permit::Epoch;
 use super::request_error::RequestError;
 
-/// Writes in flight at one address: above 2 kcp writes no more of them a second, and above 8 it only gets slower (facts.md).
+/// Writes in flight at one address: above 2 kcp writes no more of them a second, and above 8 it only gets slower.
 const WRITES_AT_ONCE: usize = 4;
 /// How long an address that cannot be reached is left alone: doubled from the first to the second.
 const BREAK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(4)];
