@@ -367,7 +367,7 @@ impl Attendant {
             return self.shared.instruments.health.remove(COMPONENT);
         }
         let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        // The mapping itself is unready as long as its deletions are held.
+        // That something is held is a condition of the mapping.
         self.shared.instruments.health.set(COMPONENT, Condition::degraded(texts.join("; ")));
     }
 
