@@ -156,7 +156,10 @@ fn marks() -> Vec<String> {
                 "annotation",
                 "fields that the template set, on an object in the source's own cluster: no field manager knows them there",
             ),
-            "RELEASED" => ("annotation", "the ownership ended on purpose; no engine takes the object back"),
+            "RELEASED" => (
+                "annotation",
+                "the ownership ended on purpose; no engine takes the object back, but for a mapping with `adopt: IfUnowned`",
+            ),
             "EPOCH" => (
                 "annotation",
                 "with leader election: how often the Lease had changed hands when the object was written",
