@@ -124,7 +124,9 @@ pub fn wanted(
 ) -> Option<Value> {
     let mut draft = Draft::of(mapping, observed, source, Redaction::new(mapping, observed, source, rendering));
     // Two that write the same fields would do so without an end: the engine whose objects they are about tells of them.
-    let rendering = rendering.filter(|_| !observed.is_served_by_another_engine());
+    let is_partly_unseen = reasons.0.iter().any(|reason| reason.cause == Cause::Unknown);
+    let is_told_of = || is_partly_unseen && tells_of_another_engine(observed.subject.writer.engine(), source);
+    let rendering = rendering.filter(|_| !observed.is_served_by_another_engine() && !is_told_of());
     if let Some(rendering) = rendering {
         draft.drop_former();
         let mut scope = lenient(mapping, &rendering.scope);
@@ -613,13 +615,26 @@ const NOT_SELECTED: &str = "NotSelected";
 fn engine_condition(engine: &str) -> String {
     match engine {
         "main" => "Synced".to_owned(),
-        engine => format!("{engine}.sync-engine.dev/Synced"),
+        engine => format!("{engine}{OF_ENGINE}"),
     }
 }
+
+/// How the condition of an engine with an id of its own ends.
+const OF_ENGINE: &str = ".sync-engine.dev/Synced";
 
 /// The condition `Synced` of a source, as this engine writes it.
 pub fn synced_condition<'o>(engine: &str, source: &'o Value) -> Option<&'o Value> {
     entry(source.get("status")?, &engine_condition(engine))
+}
+
+/// Whether a source says that it cannot have the objects of this engine, and that another one serves it: before everything is seen,
+/// a start alone does not know better.
+fn tells_of_another_engine(engine: &str, source: &Value) -> bool {
+    let is_conflict = synced_condition(engine, source).is_some_and(|entry| entry["reason"] == Cause::Conflict.as_str());
+    let is_of_engine = |kind: &str| kind == engine_condition("main") || kind.ends_with(OF_ENGINE);
+    let is_anothers = |kind: &str| is_of_engine(kind) && kind != engine_condition(engine);
+    let all = source.pointer("/status/conditions").and_then(Value::as_array);
+    is_conflict && all.is_some_and(|all| all.iter().filter_map(|entry| entry["type"].as_str()).any(is_anothers))
 }
 
 /// What the condition `Synced` tells the consumer.

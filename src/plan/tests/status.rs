@@ -95,10 +95,10 @@ fn a_condition_has_the_time_at_which_its_status_changed() {
 #[test]
 #[rustfmt::skip]
 fn fields_and_conditions_are_told_by_the_engine_that_has_the_objects() {
-    fn made_by(world: &mut World, engine: &str) {
-        let (writer, reference) = (Writer::new(engine, "others"), world.reference("Database"));
+    fn made_by(world: &mut World, kind: &str, engine: &str) {
+        let (writer, reference) = (Writer::new(engine, "others"), world.reference(kind));
         let mark = writer.owner(&World::origin()).self_mark("db", &reference);
-        world.edit("Database", |object| {
+        world.edit(kind, |object| {
             object["metadata"]["labels"][marks::MAPPING] = json!(writer.label());
             object["metadata"]["annotations"][marks::SELF] = json!(mark);
         });
@@ -106,15 +106,29 @@ fn fields_and_conditions_are_told_by_the_engine_that_has_the_objects() {
     let ready = "    conditions: [{type: Ready, status: \"${{ objects.db.spec.members | default(0) == 3 }}\"}]\n";
     let mapping = changed("  status:\n", &format!("  status:\n{ready}"));
     steps(fresh().in_sync(&mapping), &[
-        ("another mapping of the same engine has them", |world| made_by(world, "main"), &mapping,
+        ("another mapping of the same engine has them", |world| made_by(world, "Database", "main"), &mapping,
             "Conflict; create Database, update status; {'conditions':['Ready False Ready ','Synced False Conflict a foreign object has the name that this one needs; it is left untouched'],'phase':'Pending'}"),
         ("another engine has them, and says that they are ready", |world| {
-            made_by(world, "west");
+            made_by(world, "Database", "west");
             world.edit_source(|source| source["status"]["conditions"][0]["status"] = json!("True"));
         }, &mapping,
             "Conflict; create Database; {'conditions':['Ready True Ready ','Synced False Conflict a foreign object has the name that this one needs; it is left untouched'],'phase':'Pending'}"),
         ("the source leaves this one's filter", leave_filter, &mapping,
             "in sync; list all, update status, release finalizer; {'conditions':['Ready True Ready ','Synced False NotSelected the object is not selected (any more)'],'phase':'Pending'}"),
+    ], told);
+    let with_two = changed("  status:\n", "    - id: config\n      template: {apiVersion: v1, kind: ConfigMap, data: {a: b}}\n  status:\n    from: db\n");
+    steps(synced().in_sync(&with_two), &[
+        ("another engine has one of them, and this one starts: it may be told first of what it has itself", |world| {
+            made_by(world, "ConfigMap", "west");
+            world.edit_source(|source| {
+                let all = source["status"]["conditions"].as_array_mut().expect("conditions");
+                all[0] = json!({"type": "Synced", "status": "False", "reason": "Conflict"});
+                all.push(json!({"type": "west.sync-engine.dev/Synced", "status": "False", "reason": "Conflict"}));
+            });
+            world.unsee(&world.reference("ConfigMap").kind);
+            report(world, json!({"phase": "Running"}));
+        }, &with_two,
+            "Unknown; ; {'conditions':['Synced False Conflict ','west.sync-engine.dev/Synced False Conflict '],'phase':'Pending'}"),
     ], told);
 }
 
