@@ -64,13 +64,7 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
     let finalizer = owns_finalizer(observed, source);
     let live = Live { mapping, observed, rendering, finalizer };
     let mut all = Step::default();
-    let rules = || mapping.objects.iter().zip(rendering.objects.iter());
-    // What refers to a copy finds it.
-    let copies_first =
-        rules().filter(|(rule, _)| rule.copy.is_some()).chain(rules().filter(|(rule, _)| rule.copy.is_none()));
-    for (rule, wanted) in copies_first {
-        all.extend(live.rule(rule, wanted));
-    }
+    live.rules().for_each(|(rule, wanted)| all.extend(live.rule(rule, wanted)));
     all.extend(live.dropped());
     all.extend(live.no_longer_named());
     let mut asked = BTreeSet::new();
@@ -94,6 +88,15 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
         return Plan::Act(vec![Action::ReadAnew(selection)]);
     }
     said
+}
+
+/// What the objects that a source wants still wait for, or fail at, once it has its finalizer.
+pub fn unsettled(mapping: &Mapping, observed: &Observed, rendering: &Rendering) -> Reasons {
+    let live = Live { mapping, observed, rendering, finalizer: true };
+    let mut all = Step::default();
+    live.rules().for_each(|(rule, wanted)| all.extend(live.instances(rule, wanted)));
+    all.reasons.0.dedup();
+    all.reasons
 }
 
 /// A workspace that is held up is let go once everything in it is ready.
@@ -129,13 +132,26 @@ impl<'a> Live<'a> {
         Case { mapping: self.mapping, observed: self.observed, rendering: self.rendering }
     }
 
-    /// The rows of one rule's objects.
-    fn rule(&self, rule: &ObjectRule, wanted: &Wanted) -> Step {
+    /// What is wanted of each rule, copies first: what refers to a copy finds it.
+    fn rules(&self) -> impl Iterator<Item = (&'a ObjectRule, &'a Wanted)> {
+        let all = self.mapping.objects.iter().zip(&self.rendering.objects);
+        let (copies, others): (Vec<_>, Vec<_>) = all.partition(|(rule, _)| rule.copy.is_some());
+        copies.into_iter().chain(others)
+    }
+
+    /// The rows of the objects that a rule gives.
+    fn instances(&self, rule: &ObjectRule, wanted: &Wanted) -> Step {
         let mut step = Step::default();
         match wanted {
             Err(unrendered) => step.extend(self.unrendered(rule, &rule.id, unrendered).of(&rule.id)),
             Ok(all) => all.iter().for_each(|one| step.extend(self.instance(rule, one))),
         }
+        step
+    }
+
+    /// The rows of one rule's objects.
+    fn rule(&self, rule: &ObjectRule, wanted: &Wanted) -> Step {
+        let mut step = self.instances(rule, wanted);
         let leaving = each::leaving(self.observed, rule, wanted, &self.rendering.place);
         if let Some(original) = self.unconfirmed(rule).filter(|_| !leaving.is_empty()) {
             step.extend(Step::act(Action::ReadAnew(original)));

@@ -10,11 +10,11 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::objects::Objects;
-use super::observed::{Kinds, ObjectState, Observed, Originals, Source, TargetObject};
+use super::observed::{Kinds, Observed, Originals, Source, TargetObject};
 use super::readiness::Case;
 use super::render::{self, Desired, Rendering};
 use super::targets::{self, OtherTarget, Reach, TargetContext};
-use super::{Cause, Reason, Reasons, is_in, live, related, status};
+use super::{Reason, Reasons, is_in, live, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
@@ -182,7 +182,7 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
     let rendering = rendered(mapping, &here, scene)?;
     let reasons = match target {
         At::Nowhere => Reasons::default(),
-        At::Any | At::Target { .. } => reasons(mapping, &here, &rendering),
+        At::Any | At::Target { .. } => live::unsettled(mapping, &here, &rendering),
     };
     Ok(OnTarget { target, observed: here, rendering, reasons, strangers })
 }
@@ -216,20 +216,6 @@ fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), 
         }
     }
     Ok(())
-}
-
-/// What stands in the way on one target.
-fn reasons(mapping: &Mapping, observed: &Observed, rendering: &Rendering) -> Reasons {
-    let related = mapping.related.iter().zip(&rendering.related);
-    let lacking = related.filter_map(|(rule, one)| related::missing(rule, one, None));
-    let failed = rendering.unrendered(mapping);
-    let failed = failed.map(|(id, why)| Reason::from(why.clone()).within(&live::what(&id)));
-    let waiting = rendering.desired(mapping).filter_map(|(rule, key, desired)| {
-        let absent = matches!(observed.state(&desired.reference, rule.shared), Ok(ObjectState::Absent));
-        let unmet = absent.then(|| Case { mapping, observed, rendering }.unmet((rule, key))).flatten()?;
-        Some(unmet.within(&live::what(&render::instance_id(rule, key))))
-    });
-    Reasons(lacking.chain(failed).chain(waiting).collect())
 }
 
 /// The targets that a source's objects go to; never empty.
@@ -377,7 +363,7 @@ impl Preview<'_> {
 
     /// Whether something cannot be rendered or computed; waiting is none.
     pub fn failed(&self) -> bool {
-        self.reasons.0.iter().any(|reason| !matches!(reason.cause, Cause::Waiting | Cause::Unknown))
+        self.reasons.is_blocked()
     }
 }
 

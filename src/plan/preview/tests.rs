@@ -188,15 +188,16 @@ fn related_objects_are_read_waited_for_and_carried() {
     db: {"ca":"none","region":"west"}
     backups [] ann null
     Waiting: related object `password[ann]`: secrets default/ann-password does not exist in the consumer's cluster
-    Waiting: object `user`: related object `password[bob]` (read at `spec.secret`)
+    Waiting: related object `password[bob]`: secrets default/bob-password does not exist in the consumer's cluster
     Waiting: object `db`: waits for related object `password[ann]`: secrets default/ann-password does not exist in the consumer's cluster
+    Waiting: object `user`: related object `password[bob]` (read at `spec.secret`)
     ---
     db: {"ca":"none","region":"west"}
     related.password: Secret default-r7udrysckmmlkpz2/a-ann {"pass":"aHVudGVyMg=="}
     backups [] ann "a-ann"
     Waiting: related object `password[bob]`: secrets default/bob-password does not exist in the consumer's cluster
-    Waiting: object `user`: related object `password[bob]` (read at `spec.secret`)
     Waiting: object `db`: waits for related object `password[bob]`: secrets default/bob-password does not exist in the consumer's cluster
+    Waiting: object `user`: related object `password[bob]` (read at `spec.secret`)
     ---
     db: {"ca":"PEM","region":"west"}
     user: {"of":"ann-password","secret":"a-bob"}
@@ -208,6 +209,24 @@ fn related_objects_are_read_waited_for_and_carried() {
     Waiting: object `db`: waits for related object `password[ann]`: its copy does not exist yet
     Waiting: object `user`: waits for related object `password[ann]`: its copy does not exist yet
     "#);
+}
+
+/// An engine is in sync without it.
+#[test]
+fn what_a_status_alone_reads_is_waited_for_by_nothing() {
+    let tells = mapping(
+        "  related:
+    - {id: front, direction: ToTarget, resource: services.v1, from: {name: front}}
+  objects:
+    - {id: db, template: {apiVersion: example.dev/v1, kind: Cluster, spec: {size: 1}}}
+  status:
+    fields:
+      port: {value: \"${{ related.front.spec.port | default(omit) }}\"}
+",
+    );
+    let preview = preview(&tells, &scene(json!({}), Vec::new())).expect("rendered");
+    assert!(preview.reasons.is_in_sync(), "{}", preview.reasons);
+    assert_eq!(preview.status.expect("a status")["conditions"][0]["status"], "True");
 }
 
 #[test]
