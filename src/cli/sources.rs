@@ -9,7 +9,7 @@ use super::arguments::DEFAULT_ENGINE;
 use super::{Misconfigured, inputs};
 use crate::catalog::Catalog;
 use crate::mapping::schema::Schemas;
-use crate::mapping::{Kind, Mapping, Resource, SourceClusters};
+use crate::mapping::{Kind, Mapping, SourceClusters};
 use crate::object::{ClusterName, is_dns_label, is_dns_subdomain, metadata, with_namespace};
 use crate::plan::preview::{SETTLED, Scene};
 use crate::sandbox::schema::Schema as Structural;
@@ -95,10 +95,7 @@ pub(super) fn apart(catalog: &Catalog, schemas: &Schemas, objects: Vec<Value>) -
 
 /// Whether an object can be one of a mapping's related objects.
 pub(super) fn reads(mapping: &Mapping, object: &Value) -> bool {
-    let can_be = |resource: &Resource| {
-        resource.api_version() == text(object, "apiVersion") && resource.may_serve(text(object, "kind"))
-    };
-    mapping.related.iter().any(|rule| can_be(&rule.resource))
+    mapping.related.iter().any(|rule| rule.resource.may_have(object))
 }
 
 /// A source as its API server would store it: in a namespace, with the defaults of its schema.

@@ -251,9 +251,7 @@ impl Originals {
 impl Original {
     /// Whether an object is meant. One without a namespace may be in any.
     pub fn is(&self, object: &Value) -> bool {
-        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-        text("apiVersion") == self.resource.api_version()
-            && self.resource.may_serve(text("kind"))
+        self.resource.may_have(object)
             && [self.namespace.as_str(), ""].contains(&metadata(object, "namespace"))
             && match &self.pick {
                 Pick::Name(name) => metadata(object, "name") == name,

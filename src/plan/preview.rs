@@ -17,7 +17,7 @@ use super::targets::{self, OtherTarget, Reach, TargetContext};
 use super::{Reason, Reasons, is_in, live, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
-use crate::mapping::{Mapping, ObjectRule, RelatedRule, Side, TargetChoice};
+use crate::mapping::{Mapping, ObjectRule, Side, TargetChoice};
 use crate::object::marks::{Origin, Reference, Writer};
 use crate::object::{ClusterName, Key, encode_string_data, metadata};
 
@@ -350,14 +350,10 @@ impl Preview<'_> {
     /// Whether nothing reads a related object of the scene. Of a kind, all that the mapping reads must be known.
     pub fn is_unread(&self, object: &Arc<Value>) -> bool {
         let object = stored(object, &self.targets[0].observed.subject.key);
-        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-        let may_read = |rule: &RelatedRule| {
-            rule.resource.api_version() == text("apiVersion") && rule.resource.may_serve(text("kind"))
-        };
         let mut all = self.targets.iter().flat_map(|on| self.mapping.related.iter().zip(&on.rendering.related));
         !all.any(|(rule, resolved)| match resolved {
             Ok(all) if !all.is_empty() => all.iter().any(|one| one.present() == Some(&object)),
-            _ => may_read(rule),
+            _ => rule.resource.may_have(&object),
         })
     }
 

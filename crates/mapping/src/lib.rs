@@ -636,6 +636,12 @@ impl Resource {
         !kind.is_empty() && self.plural.starts_with(stem.as_str()) && self.plural.len() <= kind.len() + 3
     }
 
+    /// Whether an object may be one of these, as far as its kind tells.
+    pub fn may_have(&self, object: &Value) -> bool {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        text("apiVersion") == self.api_version() && self.may_serve(text("kind"))
+    }
+
     /// As [`Kind::is_built_in`].
     pub fn is_built_in(&self) -> bool {
         is_built_in(&self.group)
