@@ -13,7 +13,7 @@ use super::observed::{Kinds, Observed, Originals, Outcome, Phase, Pin, Source, T
 use super::preview::{SETTLED, Scene, preview};
 use super::rehearsal::{self, Imagined};
 use super::targets::{self, OtherTarget, Reach, TargetContext};
-use super::{Action, Cause, Reason, Reasons, live, plan, render};
+use super::{Action, Cause, Reason, Reasons, live, plan};
 use crate::mapping::{Mapping, Side, TargetChoice};
 use crate::object::marks::{Reference, Writer};
 
@@ -114,10 +114,10 @@ impl World {
     fn targets(&self, mapping: &Mapping, scene: &Scene) -> BTreeSet<String> {
         let Some(rule) = &mapping.target_rule else { return BTreeSet::from([mapping.target.clone()]) };
         let observed = scene.observed(mapping);
-        let choices = targets::choices(rule, None, &render::source_scope(mapping, &observed, &scene.source));
+        let choices = targets::of(mapping, &observed, &scene.source);
         // Nobody knows here which clusters a provider has: one stands for all.
         let is_open = choices.is_err() || matches!(rule.choice, TargetChoice::All);
-        let chosen = choices.into_iter().flatten().filter_map(|choice| choice.cluster.ok());
+        let chosen = choices.iter().flat_map(|all| all.iter()).filter_map(|choice| choice.cluster.clone().ok());
         let mut names: BTreeSet<String> = chosen.chain(rule.allowed.iter().cloned()).collect();
         if names.is_empty() && is_open {
             names.insert(String::new());

@@ -13,7 +13,7 @@ use super::objects::Objects;
 use super::observed::{Kinds, Observed, Originals, Source, TargetObject};
 use super::readiness::Case;
 use super::render::{self, Desired, Rendering};
-use super::targets::{self, OtherTarget, Reach, TargetContext};
+use super::targets::{self, Choice, OtherTarget, Reach, TargetContext};
 use super::{Reason, Reasons, is_in, live, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
@@ -221,11 +221,9 @@ fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), 
 /// The targets that a source's objects go to; never empty.
 fn choices(mapping: &Mapping, observed: &Observed, scene: &Scene) -> Result<Vec<At>, Unseen> {
     let Some(rule) = &mapping.target_rule else { return Ok(vec![At::Any]) };
-    let scope = render::source_scope(mapping, observed, &scene.source);
-    let choices = targets::choices(rule, None, &scope).map_err(|why| Unseen::Unrendered(why.into()))?;
-    let named =
-        choices.into_iter().filter_map(|choice| Some(At::Target { key: choice.key, name: choice.cluster.ok()? }));
-    let named: Vec<At> = named.collect();
+    let choices = targets::of(mapping, observed, &scene.source).map_err(|why| Unseen::Unrendered(why.into()))?;
+    let at = |choice: &Choice| Some(At::Target { key: choice.key.clone(), name: choice.cluster.clone().ok()? });
+    let named: Vec<At> = choices.iter().filter_map(at).collect();
     Ok(match (named.is_empty(), &rule.choice) {
         (false, _) => named,
         (true, TargetChoice::All) => vec![At::Any],

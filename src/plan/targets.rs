@@ -100,10 +100,7 @@ pub enum Share {
 }
 
 /// The targets of a source. One that cannot be told does not keep the others from being known.
-///
-/// # Errors
-/// What stands in the way of all of them.
-pub fn choices(rule: &TargetRule, among: Option<&TargetContext>, scope: &Scope) -> Result<Vec<Choice>, Unrendered> {
+fn choices(rule: &TargetRule, among: Option<&TargetContext>, scope: &Scope) -> Result<Vec<Choice>, Unrendered> {
     match &rule.choice {
         TargetChoice::One { cluster, .. } => {
             let name = named(rule, among, cluster, scope)?.map_err(Unrendered::Failed)?;
@@ -152,7 +149,7 @@ type Basis = (Arc<Value>, Option<Arc<BTreeSet<String>>>);
 /// The targets of a source; none, where the mapping has one for all.
 ///
 /// # Errors
-/// As those of [`choices`].
+/// What stands in the way of all of them.
 pub fn of(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Choices {
     let Some(rule) = &mapping.target_rule else { return Ok(Arc::default()) };
     let tell = || {
