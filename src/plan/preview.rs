@@ -144,7 +144,8 @@ fn previewed<'m>(mapping: &'m Mapping, scene: &Scene, recorder: Option<Recorder>
     if status::is_withheld(observed, status.as_ref(), &mut reasons) {
         status = scene.source.get("status").cloned();
     }
-    status.iter_mut().for_each(|status| forget(status, &scene.source));
+    // What the engine would set now is another time each time.
+    let status = status.map(|status| status::shown(&scene.source, status, |time| *time != "1970-01-01T00:00:00Z"));
     let namespace_labels = mapping.placement.create_namespace.then(|| rendering.namespace_labels.clone());
     let strangers = std::mem::take(strangers);
     targets.iter_mut().for_each(|on| on.rendering.show_generated(mapping));
@@ -301,22 +302,6 @@ fn looks_like(object: &Value, reference: &Reference) -> bool {
         && text("apiVersion") == reference.kind.api_version()
         && agrees("name", &reference.name)
         && agrees("namespace", &reference.namespace)
-}
-
-/// Takes out the times that were set just now: they would be others each time. A file has no generation, so its status observes
-/// none.
-fn forget(status: &mut Value, source: &Value) {
-    let Some(fields) = status.as_object_mut() else { return };
-    let has_generation = source.pointer("/metadata/generation").is_some();
-    fields.retain(|field, _| has_generation || field != "observedGeneration");
-    let conditions = fields.get_mut("conditions").and_then(Value::as_array_mut);
-    for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
-        condition.retain(|field, value| match field.as_str() {
-            "lastTransitionTime" => *value != "1970-01-01T00:00:00Z",
-            "observedGeneration" => has_generation,
-            _ => true,
-        });
-    }
 }
 
 impl Preview<'_> {

@@ -162,6 +162,23 @@ pub fn lenient(mapping: &Mapping, scope: &Scope) -> Scope {
     scope
 }
 
+/// The status of a source as it is shown and compared: without times, but for those that `is_told` lets through. A file has no
+/// generation, so its status observes none.
+pub fn shown(source: &Value, mut status: Value, is_told: impl Fn(&Value) -> bool) -> Value {
+    let has_generation = source.pointer("/metadata/generation").is_some();
+    let is_shown = |field: &str, value: &Value| match field {
+        "lastTransitionTime" => is_told(value),
+        "observedGeneration" => has_generation,
+        _ => true,
+    };
+    let Some(fields) = status.as_object_mut() else { return status };
+    fields.retain(|field, value| is_shown(field, value));
+    let conditions = fields.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten();
+    let conditions = conditions.filter_map(Value::as_object_mut);
+    conditions.for_each(|condition| condition.retain(|field, value| is_shown(field, value)));
+    status
+}
+
 /// A status that lacks leaves which the schema requires would be refused as a whole.
 pub fn is_withheld(observed: &Observed, status: Option<&Value>, reasons: &mut Reasons) -> bool {
     let Some((schema, status)) = observed.consumer.schema.as_ref().zip(status) else { return false };

@@ -8,7 +8,7 @@ use crate::cli::difference::difference;
 use crate::cli::render::{said, unmarked};
 use crate::mapping::{Mapping, Mode, Side};
 use crate::plan::rehearsal::Imagined;
-use crate::plan::{Action, Cause, Intent, Reason, Reasons, SourcePatch};
+use crate::plan::{Action, Cause, Intent, Reason, Reasons, SourcePatch, status};
 use crate::table;
 use crate::yaml;
 
@@ -127,7 +127,7 @@ pub(super) fn of_writes((mapping, source): (&str, &str), on: &str, writes: &[Ima
 
 /// What becomes of the status of a source of a mapping.
 pub(super) fn of_status((mapping, title): (&str, &str), before: &Value, after: &Value) -> Option<Change> {
-    let (before, after) = (status(before), status(after));
+    let [before, after] = [before, after].map(|source| status::shown(source, source["status"].clone(), |_| false));
     (before != after).then(|| Change::new(What::Status, (mapping, title, title), (before, after)))
 }
 
@@ -156,18 +156,6 @@ pub(super) fn of_rest((mapping, title): (&str, &str), writes: &[Imagined], rest:
         Change { why, ..Change::new(what, (mapping, title, title), Default::default()) }
     };
     reasons.0.iter().map(one).collect()
-}
-
-/// Times are others each time. A file has no generation, so its status observes none.
-fn status(source: &Value) -> Value {
-    let mut status = source["status"].clone();
-    let has_generation = source.pointer("/metadata/generation").is_some();
-    let is_told = |field: &str| field != "lastTransitionTime" && (has_generation || field != "observedGeneration");
-    let Some(fields) = status.as_object_mut() else { return status };
-    fields.retain(|field, _| is_told(field));
-    let conditions = fields.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten();
-    conditions.filter_map(Value::as_object_mut).for_each(|condition| condition.retain(|field, _| is_told(field)));
-    status
 }
 
 /// An object as far as a mapping speaks of it.
