@@ -22,7 +22,7 @@ use crate::mapping::template::{Template, Unrendered};
 use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take};
 use crate::object::compare::{pointer, remove_pointer, same};
 use crate::object::marks::Writer;
-use crate::object::{generation, marks};
+use crate::object::{generation, marks, shortened};
 
 /// What becomes of one leaf.
 #[derive(Debug, Clone, PartialEq)]
@@ -362,7 +362,8 @@ impl<'s> Draft<'s> {
             return Condition { status: "True", reason: "Synced".into(), message: String::new() };
         };
         let worst = reasons.0.iter().find(|reason| reason.cause == cause);
-        let detail = worst.filter(|_| explains(cause)).map(|reason| shortened(&self.told(reason.detail.clone())));
+        let told = |reason: &Reason| shortened(&self.told(reason.detail.clone()), MAX_DETAIL);
+        let detail = worst.filter(|_| explains(cause)).map(told);
         let message = message_of(cause);
         let message = detail.map_or(message.to_owned(), |detail| format!("{message}: {detail}"));
         Condition { status: "False", reason: cause.as_str().into(), message }
@@ -380,6 +381,8 @@ impl<'s> Draft<'s> {
 
 /// Characters of one text that goes to a consumer: what Kubernetes allows the message of a condition.
 const MAX_TEXT: usize = 32_768;
+/// Characters of a reason: a server's refusal can be as long as the object.
+const MAX_DETAIL: usize = 1024;
 /// Bytes of one field of the status.
 const MAX_FIELD: usize = 128 * 1024;
 
@@ -687,15 +690,6 @@ fn explains(cause: Cause) -> bool {
             | Cause::Refused
             | Cause::ClaimNotAccepted
     )
-}
-
-/// A server's refusal can be as long as the object.
-fn shortened(detail: &str) -> String {
-    const LONGEST: usize = 1024;
-    match detail.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &detail[..end]),
-        None => detail.to_owned(),
-    }
 }
 
 /// Whether an object's controller has seen its spec; one that does not say counts as having seen it.

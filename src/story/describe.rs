@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::object::shortened;
+
 /// Longest value that is shown.
 const MAX_VALUE: usize = 48;
 /// The same of a status, whose message says what to do.
@@ -85,10 +87,7 @@ fn shown(value: &Value, most: usize) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    shortened(&text, most)
 }
 
 fn without_noise(object: &Value) -> Value {

@@ -69,6 +69,14 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
+/// A text of which no more characters than these are shown.
+pub fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// What a segment of a JSON pointer means.
 pub fn unescape_pointer(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")

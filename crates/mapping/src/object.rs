@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use crate::names::{are, count, is_dns_label, is_dns_subdomain, one_line};
+pub use crate::names::{are, count, is_dns_label, is_dns_subdomain, one_line, shortened};
 
 /// Name of a cluster, unique within its provider: for kcp the logical cluster's name.
 ///

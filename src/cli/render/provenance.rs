@@ -3,6 +3,7 @@
 use super::Format;
 use crate::catalog::{Catalog, InFile};
 use crate::mapping::Mapping;
+use crate::object::shortened;
 use crate::plan::preview::Preview;
 use crate::plan::provenance::File;
 pub(super) use crate::plan::provenance::Written;
@@ -41,9 +42,5 @@ fn by_object(rows: &[Written]) -> String {
 
 /// One line, cut where it is too long.
 fn short(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(WIDTH) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "), WIDTH)
 }
