@@ -15,7 +15,6 @@ use crate::catalog::{Catalog, Files};
 use crate::mapping::Mapping;
 use crate::mapping::schema::Schemas;
 use crate::object::{ClusterName, marks, metadata};
-use crate::plan::Reason;
 use crate::plan::preview::{Preview, SETTLED, Scene, Unseen, preview};
 use crate::table;
 use crate::yaml;
@@ -211,7 +210,7 @@ impl Rendered {
             if bodies == former {
                 self.failed |= preview.failed();
                 let waits = preview.reasons.0.iter();
-                self.said.extend(waits.map(|why| format!("{title}: {}\n", said(why))));
+                self.said.extend(waits.map(|why| format!("{title}: {why}\n")));
                 break;
             }
             let new = made.into_iter().filter(|one| !former.contains(&one.body));
@@ -236,14 +235,14 @@ impl Rendered {
                 return say(&format!("left alone, for the filter of mapping `{}` excludes it", mapping.name));
             }
             Err(Unseen::Unrendered(reason)) => {
-                say(&said(&reason));
+                say(&reason.to_string());
                 self.failed = true;
                 return;
             }
             Ok(preview) => preview,
         };
         for reason in &preview.reasons.0 {
-            say(&said(reason));
+            say(&reason.to_string());
         }
         for stranger in preview.strangers.iter().filter_map(|position| scene.standing.get(*position)) {
             say(&format!("{} stands for no object of mapping `{}`", sources::title(stranger), mapping.name));
@@ -259,11 +258,6 @@ impl Rendered {
         }
         self.failed |= preview.failed();
     }
-}
-
-/// `Conflict: a foreign object has …`
-pub(super) fn said(reason: &Reason) -> String {
-    format!("{}: {}", reason.cause.as_str(), reason.detail)
 }
 
 /// What is rendered, in the mapping's order; the consumer's object with its status last.

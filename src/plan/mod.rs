@@ -188,11 +188,18 @@ impl Reasons {
     }
 }
 
+/// `Conflict: a foreign object has …`
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.cause.as_str(), one_line(&self.detail))
+    }
+}
+
 impl fmt::Display for Reasons {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, reason) in self.0.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}{}: {}", reason.cause.as_str(), one_line(&reason.detail))?;
+            write!(f, "{separator}{reason}")?;
         }
         Ok(())
     }

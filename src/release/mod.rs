@@ -187,7 +187,7 @@ fn trouble(followed: &Followed) -> Option<Trouble> {
         return Some(Trouble::NotTold("its plan does not come to rest".to_owned()));
     };
     let worst = reasons.iter().min_by_key(|reason: &&Reason| reason.cause)?;
-    let why = format!("{}: {}", worst.cause.as_str(), worst.detail);
+    let why = worst.to_string();
     Some(match worst.cause {
         // It may be made by the release itself.
         Cause::Waiting if followed.creates() > 0 => Trouble::NotTold(why),

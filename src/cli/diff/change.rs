@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::cli::arguments::Format;
 use crate::cli::difference::difference;
-use crate::cli::render::{said, unmarked};
+use crate::cli::render::unmarked;
 use crate::mapping::{Mapping, Mode, Side};
 use crate::plan::rehearsal::Imagined;
 use crate::plan::{Action, Cause, Intent, Reason, Reasons, SourcePatch, status};
@@ -152,7 +152,7 @@ pub(super) fn of_rest((mapping, title): (&str, &str), writes: &[Imagined], rest:
             Cause::Waiting if makes => " (whether it comes to that, only its operator tells)",
             _ => "",
         };
-        let why = Some(format!("{}{unknown}", said(reason)));
+        let why = Some(format!("{reason}{unknown}"));
         Change { why, ..Change::new(what, (mapping, title, title), Default::default()) }
     };
     reasons.0.iter().map(one).collect()

@@ -11,7 +11,6 @@ use super::change::{self, Change, What};
 use crate::catalog::{Catalog, have_same_effect};
 use crate::cli::arguments::DEFAULT_ENGINE;
 use crate::cli::inputs;
-use crate::cli::render::said;
 use crate::cli::{Misconfigured, Usage, sources};
 use crate::engine::departure;
 use crate::mapping::Mapping;
@@ -172,7 +171,8 @@ impl Bench<'_> {
             let on = if is_one_of_several { format!(" on {target}") } else { String::new() };
             changes.extend(change::of_writes((name, &title), &on, &steps.writes));
             changes.extend(steps.kept.iter().map(|(one, why)| {
-                told(What::Keep, &format!("{}{on}", one.reference), change::of_people(&one.object), said(why))
+                let object = format!("{}{on}", one.reference);
+                told(What::Keep, &object, change::of_people(&one.object), why.to_string())
             }));
         }
         let is_removed = self.new.mapping(name).is_none();

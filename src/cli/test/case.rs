@@ -118,7 +118,7 @@ impl Known<'_> {
 }
 
 fn because(reason: &Reason) -> Problem {
-    Problem::said(render::said(reason))
+    Problem::said(reason.to_string())
 }
 
 /// Of a source that is left alone, there is nothing to be expected.
