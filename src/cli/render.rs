@@ -84,6 +84,7 @@ pub struct RenderArguments {
 }
 
 /// One object as it is shown.
+#[derive(Clone, PartialEq)]
 pub(super) struct Document {
     /// The target that it goes to, where an expression or a list says so.
     pub target: Option<String>,
@@ -198,7 +199,7 @@ impl Rendered {
     /// The way to what [`add`](Self::add) shows: each object with the step in which it appears, or changes.
     fn add_steps(&mut self, arguments: &RenderArguments, mapping: &Mapping, scene: Scene) -> Result<(), Misconfigured> {
         let title = sources::title(&scene.source);
-        let mut former: Vec<Value> = Vec::new();
+        let mut former: Vec<Document> = Vec::new();
         for step in 1..SETTLED {
             let scene = Scene { steps: step, ..scene.clone() };
             let preview = preview(mapping, &scene)
@@ -206,16 +207,15 @@ impl Rendered {
             let of_objects = preview.objects().zip(documents(&preview, &scene, !arguments.no_marks, false));
             let made = of_objects.filter(|((at, _, _, desired), _)| preview.is_made(at, &desired.reference));
             let made: Vec<Document> = made.map(|(_, document)| document).collect();
-            let bodies: Vec<Value> = made.iter().map(|one| one.body.clone()).collect();
-            if bodies == former {
+            if made == former {
                 self.failed |= preview.failed();
                 let waits = preview.reasons.0.iter();
                 self.said.extend(waits.map(|why| format!("{title}: {why}\n")));
                 break;
             }
-            let new = made.into_iter().filter(|one| !former.contains(&one.body));
-            self.documents.extend(new.map(|one| Document { step: Some(step), ..one }));
-            former = bodies;
+            let new = made.iter().filter(|one| !former.contains(one));
+            self.documents.extend(new.map(|one| Document { step: Some(step), ..one.clone() }));
+            former = made;
         }
         Ok(())
     }

@@ -63,6 +63,25 @@ spec:
 ";
 
 #[test]
+fn an_object_appears_on_each_target_in_its_own_step() {
+    let (head, _) = MAPPING.split_once("    - id: db\n").expect("its object");
+    let objects = r#"    - id: settings
+      when: ${{ region.size > 1 }}
+      template: {apiVersion: v1, kind: ConfigMap}
+    - id: db
+      dependsOn: [settings]
+      template: {apiVersion: example.dev/v1, kind: Cluster}
+"#;
+    let provider = MAPPING.split_once("---\n").expect("the provider").1;
+    let mapping = format!("{head}{objects}---\n{provider}");
+    let root = directory(&[("maps/a.yaml", &mapping), ("source.yaml", SOURCE)]);
+    let shown = said(&root, ["render ROOT/maps -f ROOT/source.yaml --no-marks --steps"]);
+    let heads: Vec<_> = shown.lines().filter(|line| line.starts_with("# ") || line.starts_with("kind: ")).collect();
+    let (east, west) = ("# step: 1, # target: east, kind: Cluster", "# step: 1, # target: west, kind: ConfigMap");
+    assert_eq!(heads.join(", "), format!("{east}, {west}, # step: 2, # target: west, kind: Cluster"), "{shown}");
+}
+
+#[test]
 fn each_target_is_shown_and_tested() {
     let files = [("maps/a.yaml", MAPPING), ("maps/a.test.yaml", TEST), ("maps/source.yaml", SOURCE)];
     let root = directory(&files);
