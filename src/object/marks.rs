@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::hash::tuple_hash;
-use super::{Key, one_line, with_namespace};
+use super::{Key, metadata, one_line, with_namespace};
 use crate::mapping::{Kind, Resource, Side};
 
 /// Of the engine's own labels and annotations.
@@ -194,6 +194,16 @@ impl Reference {
     /// The same kind in another version is the same object.
     pub fn is_same_object(&self, other: &Self) -> bool {
         self.kind.is_same_in_any_version(&other.kind) && self.namespace == other.namespace && self.name == other.name
+    }
+
+    /// Whether an object of a file is meant, which may leave its name and namespace out.
+    pub fn is(&self, object: &Value) -> bool {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        let agrees = |field: &str, expected: &str| [expected, ""].contains(&metadata(object, field));
+        text("kind") == self.kind.kind
+            && text("apiVersion") == self.kind.api_version()
+            && agrees("name", &self.name)
+            && agrees("namespace", &self.namespace)
     }
 }
 

@@ -305,7 +305,7 @@ impl<'a> Live<'a> {
         }
         let version = |object: &Value| metadata(object, "resourceVersion").to_owned();
         let is_current = |now: &Vec<Arc<Value>>| now.iter().any(|now| version(now) == version(used));
-        if self.observed.related.of(&original).is_some_and(|now| now.is_ok_and(|now| is_current(&now))) {
+        if self.observed.originals(&original).is_some_and(|now| now.is_ok_and(|now| is_current(&now))) {
             return self.act(departure::delete(copy, rule.propagation, Evidence::FollowsOriginal));
         }
         Step::rest(Reason::unseen(format!("{original} is being read anew")))

@@ -238,16 +238,6 @@ impl Default for Originals {
     }
 }
 
-impl Originals {
-    /// `None`: not read yet.
-    pub fn of(&self, original: &Original) -> Option<Sight<Vec<Arc<Value>>>> {
-        match self {
-            Self::Read(read) => read.get(original).cloned(),
-            Self::Given(all) => Some(Ok(all.iter().filter(|object| original.is(object)).cloned().collect())),
-        }
-    }
-}
-
 impl Original {
     /// Whether an object is meant. One without a namespace may be in any.
     pub fn is(&self, object: &Value) -> bool {
@@ -503,6 +493,20 @@ impl Observed {
     /// uid of the source as it is now; empty where it is missing.
     pub fn source_uid(&self) -> &str {
         self.present().map_or("", |source| metadata(source, "uid"))
+    }
+
+    /// What is known of related objects. In a dry run, what is taken for made is read back in place of what is given. `None`: not
+    /// read yet.
+    pub fn originals(&self, original: &Original) -> Option<Sight<Vec<Arc<Value>>>> {
+        let given = match &self.related {
+            Originals::Read(read) => return read.get(original).cloned(),
+            Originals::Given(given) => given,
+        };
+        let is_made = |at: &Reference| at.kind.side == Side::Target && self.study.supposed.contains(at);
+        let made: Vec<_> = self.objects.iter().filter(|one| is_made(&one.reference)).collect();
+        let given = given.iter().filter(|object| !made.iter().any(|one| one.reference.is(object)));
+        let all = given.chain(made.iter().map(|one| &one.object));
+        Some(Ok(all.filter(|object| original.is(object)).cloned().collect()))
     }
 
     /// What belongs to this source, on the mapping's other targets too.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::decision::Decision;
 use super::objects::Objects;
-use super::observed::{Kinds, Observed, Originals, Outcome, Phase, Pin, Source, TargetObject};
+use super::observed::{Kinds, Observed, Outcome, Phase, Pin, Source, TargetObject};
 use super::preview::{SETTLED, Scene, preview};
 use super::rehearsal::{self, Imagined};
 use super::targets::{self, OtherTarget, Reach, TargetContext};
@@ -174,15 +174,11 @@ impl World {
 
     /// Follows the plan for one target to its end.
     fn settle(&self, mapping: &Mapping, observed: &mut Observed) -> Steps {
-        let related = if let Originals::Given(all) = &observed.related { all.clone() } else { Vec::new() };
         let is_made = |one: &Reference| one.kind.side == Side::Target && !self.given.contains(one);
         let mut steps = Steps::default();
         for _ in 0..SETTLED {
             let there = self.objects().chain(observed.objects.iter()).map(|one| &one.reference);
             observed.study.supposed = there.filter(|one| !self.given.contains(*one)).cloned().collect();
-            // What is made can be read back.
-            let made = observed.objects.iter().filter(|one| is_made(&one.reference)).map(|one| one.object.clone());
-            observed.related = Originals::Given(related.iter().cloned().chain(made).collect());
             let decisions = Arc::new(Mutex::new(Vec::new()));
             observed.study.decisions = Some(decisions.clone());
             let (actions, rest) = plan(mapping, observed).into_steps();

@@ -17,7 +17,7 @@ use super::targets::{self, Choice, OtherTarget, Reach, TargetContext};
 use super::{Reason, Reasons, is_in, live, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
-use crate::mapping::{Mapping, ObjectRule, Side, TargetChoice};
+use crate::mapping::{Mapping, ObjectRule, TargetChoice};
 use crate::object::marks::{Origin, Reference, Writer};
 use crate::object::{ClusterName, Key, encode_string_data, metadata};
 
@@ -205,11 +205,6 @@ fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), 
             is_new = true;
             here.objects.remove(&desired.reference);
             here.objects.push(TargetObject::of_rule(rule, desired.reference.clone(), desired.body.clone()));
-            // It can be read back.
-            if let (Originals::Given(all), Side::Target) = (&mut here.related, desired.reference.kind.side) {
-                all.retain(|one| !looks_like(one, &desired.reference));
-                all.push(desired.body.clone());
-            }
             here.study.supposed.insert(desired.reference.clone());
         }
         if !is_new {
@@ -282,7 +277,7 @@ fn recognize(mapping: &Mapping, scene: &Scene, first: &Rendering, observed: &mut
     let known: Vec<_> = mapping.objects.iter().flat_map(places).collect();
     let mut strangers = Vec::new();
     for (position, object) in scene.standing.iter().enumerate() {
-        let found = known.iter().find(|(_, _, reference)| looks_like(object, reference));
+        let found = known.iter().find(|(_, _, reference)| reference.is(object));
         let marked = found.and_then(|(rule, id, reference)| {
             let body = render::mark(observed, rule, id, place, reference, object.clone()).ok()?;
             Some(TargetObject::of_rule(rule, reference.clone(), Arc::new(body)))
@@ -293,15 +288,6 @@ fn recognize(mapping: &Mapping, scene: &Scene, first: &Rendering, observed: &mut
         }
     }
     strangers
-}
-
-fn looks_like(object: &Value, reference: &Reference) -> bool {
-    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    let agrees = |field: &str, expected: &str| [expected, ""].contains(&metadata(object, field));
-    text("kind") == reference.kind.kind
-        && text("apiVersion") == reference.kind.api_version()
-        && agrees("name", &reference.name)
-        && agrees("namespace", &reference.namespace)
 }
 
 impl Preview<'_> {

@@ -87,7 +87,7 @@ fn give_up_fields(object: &mut Value, body: Option<&Value>, own: &Value, others:
 /// The same on what the caches show, where a plan asks for a fresh read. `None`: a related object that nobody has read yet.
 pub fn expected(action: &Action, observed: &Observed) -> Option<Outcome> {
     match action {
-        Action::Read(original) | Action::ReadAnew(original) => observed.related.of(original).map(Outcome::Seen),
+        Action::Read(original) | Action::ReadAnew(original) => observed.originals(original).map(Outcome::Seen),
         Action::Sweep { owners, .. } => {
             let is_theirs = |one: &&TargetObject| {
                 owners.iter().any(|owner| marks::is_ours(&one.object, &one.reference, &Owner(owner.clone())))

@@ -205,7 +205,7 @@ impl Places<'_> {
         let name = name.unwrap_or_else(|| from.name.clone());
         let to = At { namespace: self.namespace(&self.rule.to, to_side, scope)?, name };
         let original = original(self.rule, &from.namespace, Pick::Name(from.name.clone()));
-        let original = match self.observed.related.of(&original) {
+        let original = match self.observed.originals(&original) {
             None => State::Unread(original),
             Some(Err(reason)) => State::Unseen(reason),
             Some(Ok(found)) => {
@@ -228,7 +228,7 @@ impl Places<'_> {
             original,
         };
         let original = original(self.rule, &from, Pick::Labels(labels.to_owned()));
-        match self.observed.related.of(&original) {
+        match self.observed.originals(&original) {
             None => Ok(vec![one(None, State::Unread(original))]),
             Some(seen) => {
                 let all: Vec<Arc<Value>> = seen?.into_iter().filter(|found| self.is_readable(found)).collect();
