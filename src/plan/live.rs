@@ -619,9 +619,12 @@ fn is_fixed(desired: &Desired, object: &TargetObject) -> bool {
     differs("type") || is_immutable && (differs("data") || differs("binaryData"))
 }
 
-/// An object of this id that exists under another kind or name, or on the side where the mapping had its objects before.
+/// An object of this id that exists under another kind or name. One on the other side is what the mapping had there before, unless
+/// something is where the object goes: beside the source, its tenant writes what they like.
 fn moved<'a>(case: Case<'a>, rule: &ObjectRule, id: &str, desired: &Desired) -> Option<&'a TargetObject> {
-    let is_elsewhere = |one: &&TargetObject| !one.reference.is_same_object(&desired.reference);
+    let is_there = case.observed.objects.at(&desired.reference).is_some();
+    let may_be_former = |one: &&TargetObject| !is_there || one.reference.kind.side == rule.kind.side;
+    let is_elsewhere = |one: &&TargetObject| !one.reference.is_same_object(&desired.reference) && may_be_former(one);
     let former = own_with(case.observed, id).find(is_elsewhere);
     former.filter(|one| !rule.shared && !is_wanted(case, &one.reference))
 }

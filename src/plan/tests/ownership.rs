@@ -129,7 +129,7 @@ fn a_template_that_copies_all_annotations_copies_none_of_the_engines() {
 
 /// A consumer writes beside the source what they like, with any id and finalizer.
 #[test]
-fn an_object_beside_the_source_keeps_none_on_the_target() {
+fn an_object_beside_the_source_holds_nothing_up_on_the_target() {
     let lists = mapping(LISTS);
     let mut world = fresh().in_sync(&lists);
     let kind = Kind::new("", "v1", "Secret").on(Side::Source);
@@ -141,6 +141,10 @@ fn an_object_beside_the_source_keeps_none_on_the_target() {
         "annotations": {marks::OBJECT: "db", marks::SELF: owner.self_mark("db", &beside), marks::SOURCE_UID: "source-1"},
     }});
     world.objects.insert(beside.clone(), planted);
+    world.edit_source(|source| source["spec"] = json!({"members": 5, "users": [{"name": "ann"}]}));
+    world.settle(&lists);
+    assert_eq!(world.object("Database")["spec"]["members"], 5);
+    assert_eq!(world.objects.keys().filter(|one| one.kind.kind == "User").count(), 1, "{:?}", world.log);
     world.delete_source();
     world.settle(&lists);
     assert_eq!(world.objects.keys().collect::<Vec<_>>(), [&beside], "{:?}", world.log);
