@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{DEFAULT_TARGET, approval};
+use crate::health::Level;
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
@@ -134,12 +135,15 @@ pub struct Retained {
     latest: Inventory,
     /// When home recorded its document, and the documents of the providers.
     at_home: Option<(Option<Timestamp>, String)>,
+    /// What it means that a target is out of order, of all that tell of the mapping the worst.
+    trouble: Option<Level>,
 }
 
 impl Retained {
     /// `true`: together, they tell something else from now on.
-    pub fn take(&mut self, store: Inventory, is_home: bool) -> bool {
+    pub fn take(&mut self, store: Inventory, is_home: bool, trouble: Level) -> bool {
         let before = self.documents(true);
+        self.trouble = self.trouble.max(Some(trouble));
         if is_home && self.at_home.as_ref().is_none_or(|(at, _)| *at <= store.recorded) {
             self.at_home = Some((store.recorded, store.provider.clone()));
         }
@@ -151,6 +155,12 @@ impl Retained {
             self.latest = Inventory { document, provider, recorded, ..Inventory::default() };
         }
         self.documents(true) != before
+    }
+
+    /// What it means for the engine's readiness that the mapping is not served. One that a cluster of a fleet alone knows holds up no
+    /// roll-out: somebody may have written it there.
+    pub fn trouble(&self) -> Level {
+        self.trouble.unwrap_or(Level::Waiting)
     }
 
     /// All that is needed to serve the mapping without its files. A provider may lead to sources anywhere, also those of a mapping
@@ -506,11 +516,14 @@ mod tests {
         };
         let theirs = || store(9, "kind: Mapping\n---\nkind: ClusterProvider", "theirs: 1");
         let mut retained = Retained::default();
-        assert!(retained.take(theirs(), false));
+        assert!(retained.take(theirs(), false, Level::Degraded));
         assert_eq!(&*retained.documents(false), "kind: Mapping\n", "home may still say which");
         assert_eq!(&*retained.documents(true), "theirs: 1\n---\nkind: Mapping\n", "home does not know the mapping");
-        assert!(retained.take(store(1, "kind: Mapping", "home: 1"), true) && !retained.take(theirs(), false));
+        assert_eq!(retained.trouble(), Level::Degraded, "nor does any roll-out wait for it");
+        assert!(retained.take(store(1, "kind: Mapping", "home: 1"), true, Level::Waiting));
+        assert!(!retained.take(theirs(), false, Level::Degraded));
         assert_eq!(&*retained.documents(true), "home: 1\n---\nkind: Mapping\n");
+        assert_eq!(retained.trouble(), Level::Waiting);
     }
 
     #[test]

@@ -45,7 +45,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::catalog::{Catalog, Entry, Files, Standing};
-use crate::health::Condition;
+use crate::health::{Condition, Level};
 use crate::mapping::diagnostic::Severity;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Kind, Mapping, MappingRemoved, Mode, OnExit};
@@ -761,7 +761,8 @@ impl Engine {
 
     fn learn(&mut self, target: String, inventories: Vec<Inventory>) {
         let is_home = target == self.shared.settings.home;
-        let is_news = self.read.insert(target);
+        let trouble = self.targets.get(&target).map_or(Level::Waiting, |target| target.trouble());
+        let (is_news, has_any) = (self.read.insert(target), !inventories.is_empty());
         // What others told of providers counts from now on, where home does not know the mapping.
         let mut learned = is_home && is_news && !self.retained.is_empty();
         for mut inventory in inventories {
@@ -776,7 +777,7 @@ impl Engine {
             if let Some(same) = same.cloned() {
                 inventory.document = same;
             }
-            if !self.retained.entry(name.clone()).or_default().take(inventory, is_home) {
+            if !self.retained.entry(name.clone()).or_default().take(inventory, is_home, trouble) {
                 continue;
             }
             // What is known from a state store alone is not the last document. What is known from a file is.
@@ -789,6 +790,10 @@ impl Engine {
             self.update();
         } else if is_news {
             self.converge();
+        }
+        if has_any {
+            // More than a cluster of a fleet may know them now.
+            self.say_errors(&self.problems);
         }
     }
 

@@ -1,5 +1,7 @@
 //! What the engine tells operators of itself in `/readyz` and in the log.
 
+use std::cmp::Reverse;
+
 use serde_json::json;
 use tracing::{error, warn};
 
@@ -10,7 +12,7 @@ use super::pipeline::Pipeline;
 use super::target::aliases;
 use super::{Engine, Settings};
 use crate::catalog::{Change, ChangeKind};
-use crate::health::Condition;
+use crate::health::{Condition, Level};
 use crate::object::{are, count};
 use crate::plan::Cause;
 
@@ -69,8 +71,10 @@ impl Engine {
     }
 
     pub(super) fn say_errors(&self, texts: &[String]) {
-        let lost: Vec<&str> =
-            self.retained.keys().map(String::as_str).filter(|name| self.catalog.mapping(name).is_none()).collect();
+        let lost = self.retained.iter().filter(|(name, _)| self.catalog.mapping(name).is_none());
+        let mut lost: Vec<(Level, &str)> = lost.map(|(name, known)| (known.trouble(), name.as_str())).collect();
+        // The worst first.
+        lost.sort_by_key(|(trouble, _)| Reverse(*trouble));
         let condition = documents(texts, &lost);
         let why = condition.message.clone();
         if self.shared.instruments.health.set("mappings", condition) && !lost.is_empty() {
@@ -99,20 +103,20 @@ impl Engine {
 }
 
 /// What is said of the documents. `lost`: mappings that a state store names, and of which this version can use neither a file nor
-/// what is recorded.
-fn documents(errors: &[String], lost: &[&str]) -> Condition {
+/// what is recorded, each with what that means.
+fn documents(errors: &[String], lost: &[(Level, &str)]) -> Condition {
     let wrong = format!("{}; the last good versions run:\n{}", count(errors.len(), "error"), errors.join("\n"));
     match (errors, lost) {
         ([], []) => Condition::ready("every document runs as it is written"),
         // What ran before goes on: a broken edit is no reason to take the engine out of service.
         (_, []) => Condition::ready(wrong),
-        (_, [first, ..]) => {
+        (_, [(trouble, first), ..]) => {
             let (mappings, are) = (count(lost.len(), "mapping"), are(lost.len()));
             let what = format!(
                 "{mappings} {are} not served, deletions included; the first is `{first}`: this version of the engine can use \
                  neither a file of it nor the document in its state store. Run the version that wrote that, or mend the file"
             );
-            Condition::waiting(if errors.is_empty() { what } else { format!("{what}; {wrong}") })
+            Condition::of(Err(if errors.is_empty() { what } else { format!("{what}; {wrong}") }), *trouble)
         }
     }
 }
@@ -151,7 +155,6 @@ pub(super) fn blocked(pipeline: &Pipeline, held: Option<usize>) -> Option<Condit
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::health::Level;
 
     /// As after a roll-back, where both are of a later version: a roll-out that goes on would leave nobody who serves it.
     #[test]
@@ -159,8 +162,9 @@ mod tests {
         let errors = ["db.yaml:3:1: error".to_owned()];
         assert_eq!(documents(&[], &[]).level, Level::Ready);
         assert_eq!(documents(&errors, &[]).level, Level::Ready);
-        let lost = documents(&errors, &["db", "queue"]);
-        assert_eq!((lost.level, documents(&[], &["db"]).level), (Level::Waiting, Level::Waiting));
+        let lost = documents(&errors, &[(Level::Waiting, "db"), (Level::Degraded, "queue")]);
+        let of_fleet = documents(&[], &[(Level::Degraded, "queue")]);
+        assert_eq!((lost.level, of_fleet.level), (Level::Waiting, Level::Degraded));
         insta::assert_snapshot!(lost.message, @"
         2 mappings are not served, deletions included; the first is `db`: this version of the engine can use neither a file of it nor the document in its state store. Run the version that wrote that, or mend the file; 1 error; the last good versions run:
         db.yaml:3:1: error
