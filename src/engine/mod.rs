@@ -581,13 +581,13 @@ impl Engine {
     }
 
     /// Runs the providers of every mapping's source and target, also of a document that waits. The state stores of the
-    /// default target are read even while no mapping names it.
+    /// default target and of home are read even while no mapping names them, and an edit waits while home is lost.
     fn run_providers(&self) {
         let mappings: Vec<Arc<Mapping>> = self.entries().map(|(_, entry)| entry.mapping.clone()).collect();
         let sources = mappings.iter().chain(self.waiting_documents()).map(|mapping| mapping.source.clusters.clone());
         let fleets = mappings.iter().flat_map(|mapping| self.target_providers(mapping));
         let targets = mappings.iter().flat_map(|mapping| self.slots(mapping).into_values());
-        let targets = targets.chain([DEFAULT_TARGET.to_owned()]);
+        let targets = targets.chain([DEFAULT_TARGET.to_owned(), self.shared.settings.home.clone()]);
         let targets = targets.filter(|name| self.shared.settings.connections.contains_key(name));
         let sources = sources.chain(fleets).map(ProviderName::Source);
         self.shared.manager.run(sources.chain(targets.map(ProviderName::Connection)));
@@ -848,6 +848,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use crate::health;
+    use crate::multicluster::connection::{ConnectionSource, ConnectionSpec, Held};
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_begins_anew_and_one_that_ends_does_not() {
@@ -858,5 +860,33 @@ mod tests {
         };
         for_good("it", begin).await;
         assert_eq!(begun.load(Ordering::Relaxed), 3);
+    }
+
+    /// A document that took the place of another one meanwhile would be served nowhere before home is back.
+    #[tokio::test(start_paused = true)]
+    async fn home_that_is_no_mappings_target_is_known_to_be_lost() {
+        let text = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
+            "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}"#;
+        let source = ConnectionSource::Held { kubeconfig: Held::new("a test".into(), text.into()), context: None };
+        let hub = Connection::open(ConnectionSpec { name: "hub".into(), source }).expect("a connection");
+        let settings = Settings {
+            engine: "main".into(),
+            inventory_namespace: "sync-engine".into(),
+            home: "hub".into(),
+            connections: [("hub".to_owned(), hub)].into(),
+            ..Settings::default()
+        };
+        let (instruments, (_reloads, received)) = (Instruments::default(), mpsc::channel(1));
+        let (known, mut changes) = (instruments.health.clone(), instruments.health.changes());
+        let is_lost = |one: &health::Standing| one.component == "target hub" && one.condition.level == Level::Waiting;
+        let told = async {
+            while !known.standings().iter().any(is_lost) {
+                changes.advanced().await;
+            }
+        };
+        tokio::select! {
+            () = run(settings, received, instruments, CancellationToken::new()) => panic!("nobody ends it"),
+            told = timeout(Duration::from_secs(600), told) => told.expect("home gives no answer"),
+        }
     }
 }
