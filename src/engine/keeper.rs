@@ -298,7 +298,7 @@ pub(super) fn check_sources(
             return Err(unreadable(generation, "it holds a document of other sources, which goes on"));
         }
         // Another process has released it meanwhile: nothing is deleted by the one before.
-        Some(_) if !is_active && pipeline.ran_until().is_none_or(|at| found.recorded <= Some(at)) => {}
+        Some(_) if !is_active && !pipeline.is_replaced_by(found) => {}
         Some(_) => {
             return Err(unreadable(
                 generation,

@@ -316,9 +316,9 @@ impl Pipeline {
         self.state.lock().has_served
     }
 
-    /// When the state store last had the document that runs.
-    pub fn ran_until(&self) -> Option<Timestamp> {
-        self.state.lock().ran_until
+    /// Whether another process has recorded what this state store says since it had the document that runs.
+    pub fn is_replaced_by(&self, store: &Inventory) -> bool {
+        self.state.lock().ran_until.is_some_and(|at| store.recorded > Some(at))
     }
 
     pub fn supersedes(&self, document: &Mapping) -> bool {

@@ -332,7 +332,7 @@ impl Engine {
         // What is known of a mapping without a file is the latest that any target has. Another process may have recorded a later one
         // before this one saw the file go.
         let is_retained = entry.standing == Standing::Retained;
-        let may_be_late = self.in_force.contains_key(name);
+        let may_be_late = self.in_force.contains_key(name) || pipeline.is_replaced_by(&store);
         let document = document.filter(|one| !is_retained || may_be_late || names_other_sources(one, &entry.mapping));
         let Some(document) = document.filter(|one| !pipeline.supersedes(one)) else { return };
         let is_in_force = |one: &Arc<Pipeline>| one.is_confirmed_with(&entry.mapping);

@@ -556,6 +556,26 @@ async fn a_document_acts_where_the_state_store_holds_the_same_sources_with_the_s
     assert_eq!(check(&of_others), Ok(()), "the engine has released it");
 }
 
+/// Another process may have released a later document before this one saw the file go: deletions go by that one.
+#[tokio::test]
+async fn a_document_that_another_process_has_replaced_deletes_nothing() {
+    let pipeline = pipeline(Lease::default());
+    let source = SourceId { resource: "widgets.example.dev".into(), identity: "one".into() };
+    let store = |size: &str, second: i64| Inventory {
+        source: source.clone(),
+        recorded: Timestamp::from_second(second).ok(),
+        ..in_force(&DOCUMENT.replace("\"1\"", size))
+    };
+    let generation = pipeline.generation();
+    pipeline.confirm(&generation, Ok(store("\"1\"", 5)));
+    pipeline.swap(Generation::new(generation.mapping.clone(), Phase::DeletionsOnly, generation.target.clone()));
+    for (second, is_later) in [(3, false), (7, true)] {
+        let found = store("\"2\"", second);
+        assert_eq!(pipeline.is_replaced_by(&found), is_later);
+        assert_eq!(check_sources(&pipeline, &pipeline.generation(), &found, &source).is_err(), is_later);
+    }
+}
+
 /// A later version may have known a field, and made objects by it that the file here does not name. Only a person can say that they
 /// may go uncounted.
 #[tokio::test]
