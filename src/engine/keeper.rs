@@ -234,6 +234,9 @@ async fn confirm(
     let told = tell_home(pipeline, generation, &wanted, permit, unanswered).await;
     unanswered.is_home_untold = told.is_err();
     let is_new = found.as_ref().is_none_or(|found| other_document(found, &generation.mapping).is_some());
+    if let Ok(Some(at)) = told {
+        pipeline.is_named_at_home(&generation.mapping, at);
+    }
     match told {
         // Home alone says when.
         Ok(Some(at)) if found.as_ref().is_none_or(|found| found.recorded != wanted.recorded) => {
@@ -292,13 +295,14 @@ pub(super) fn check_sources(
                    field `document` out of the ConfigMap to have the one in the file run at once";
         return Err(unreadable(generation, why));
     }
+    let went_unrecorded = pipeline.went_unrecorded(generation);
     match other_document(found, mapping) {
-        Some(recorded) if pipeline.supersedes(&recorded) => return Ok(()),
+        Some(recorded) if !went_unrecorded && pipeline.supersedes(&recorded) => return Ok(()),
         Some(recorded) if names_other_sources(&recorded, mapping) => {
             return Err(unreadable(generation, "it holds a document of other sources, which goes on"));
         }
         // Another process has released it meanwhile: nothing is deleted by the one before.
-        Some(_) if !is_active && !pipeline.is_replaced_by(found) => {}
+        Some(_) if !is_active && !went_unrecorded && !pipeline.is_replaced_by(found) => {}
         Some(_) => {
             return Err(unreadable(
                 generation,

@@ -74,7 +74,7 @@ use events::Recorder;
 use inventory::{Inventories, Inventory, Retained};
 use pipeline::{Generation, Pipeline};
 use report::sources_component;
-use serving::InForce;
+use serving::{InForce, is_removal};
 use slots::{Slot, doubles};
 use target::{NamespaceLocks, Target};
 use turns::Turns;
@@ -638,7 +638,9 @@ impl Engine {
             self.hold_up(slot, Condition::degraded(why));
             return false;
         }
-        let is_of_file = entry.standing == Standing::Running;
+        let is_latest = |latest: &Entry| Arc::ptr_eq(&latest.mapping, &entry.mapping);
+        let is_of_removed = is_removal(entry) && self.catalog.mapping(&slot.mapping).is_some_and(is_latest);
+        let is_of_file = entry.standing == Standing::Running || is_of_removed;
         let generation = Generation { mode, is_of_file, ..Generation::new(entry.mapping.clone(), phase, target) };
         match self.pipelines.get(slot) {
             None => self.start(slot, generation),

@@ -52,7 +52,7 @@ pub struct Generation {
     pub target: Arc<Target>,
     /// What the engine may do for it now: the mode of the document in the file, where that waits.
     pub mode: Mode,
-    /// Whether the document is that of a file. Any other one has to be home's.
+    /// Whether the document is that of a file, or of the one that is gone. Any other one has to be home's.
     pub is_of_file: bool,
 }
 
@@ -99,7 +99,7 @@ struct State {
     losses: Losses,
     /// What the state store on the target says.
     store: Inventory,
-    /// When it was recorded last with the document that runs.
+    /// When it, or home, was recorded last with the document that runs.
     ran_until: Option<Timestamp>,
     /// The same in words, where another replica keeps it.
     recorded: &'static str,
@@ -319,6 +319,21 @@ impl Pipeline {
     /// Whether another process has recorded what this state store says since it had the document that runs.
     pub fn is_replaced_by(&self, store: &Inventory) -> bool {
         self.state.lock().ran_until.is_some_and(|at| store.recorded > Some(at))
+    }
+
+    /// Home has a document since then.
+    pub fn is_named_at_home(&self, document: &Mapping, since: Timestamp) {
+        if self.generation().mapping.text == document.text {
+            let mut state = self.state.lock();
+            state.ran_until = state.ran_until.max(Some(since));
+        }
+    }
+
+    /// Whether the file of a document went before home or a state store had it: nothing follows from it, and the one before goes on.
+    pub fn went_unrecorded(&self, generation: &Generation) -> bool {
+        let was_recorded = |one: &Arc<Self>| one.state.lock().ran_until.is_some();
+        let is_removed = generation.phase != Phase::Active && generation.mode == Mode::Enforce;
+        generation.is_of_file && is_removed && !self.controller.pipelines().iter().any(was_recorded)
     }
 
     pub fn supersedes(&self, document: &Mapping) -> bool {

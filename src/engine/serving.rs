@@ -330,11 +330,12 @@ impl Engine {
             true => (other_document(&store, &entry.mapping), Stage::Serving),
         };
         // What is known of a mapping without a file is the latest that any target has. Another process may have recorded a later one
-        // before this one saw the file go.
+        // before this one saw the file go, or this one had recorded nothing of what was in the file.
         let is_retained = entry.standing == Standing::Retained;
-        let may_be_late = self.in_force.contains_key(name) || pipeline.is_replaced_by(&store);
+        let went_unrecorded = pipeline.went_unrecorded(&pipeline.generation());
+        let may_be_late = went_unrecorded || self.in_force.contains_key(name) || pipeline.is_replaced_by(&store);
         let document = document.filter(|one| !is_retained || may_be_late || names_other_sources(one, &entry.mapping));
-        let Some(document) = document.filter(|one| !pipeline.supersedes(one)) else { return };
+        let Some(document) = document.filter(|one| went_unrecorded || !pipeline.supersedes(one)) else { return };
         let is_in_force = |one: &Arc<Pipeline>| one.is_confirmed_with(&entry.mapping);
         // What home says counts, whatever this process knew.
         let is_former = is_earlier || (!is_later && self.pipelines_of(name).any(is_in_force));

@@ -576,6 +576,24 @@ async fn a_document_that_another_process_has_replaced_deletes_nothing() {
     }
 }
 
+/// Nobody else knows of it, and a start would go by the one before.
+#[tokio::test]
+async fn a_document_whose_file_went_before_it_was_recorded_gives_way_to_the_one_before() {
+    let pipeline = pipeline(Lease::default());
+    let source = SourceId { resource: "widgets.example.dev".into(), identity: "one".into() };
+    let found = Inventory { source: source.clone(), ..in_force(DOCUMENT) };
+    let (latest, target) = (compiled(&sharing("a")).expect("a mapping"), pipeline.generation().target.clone());
+    let of_file = |phase| Generation { is_of_file: true, ..Generation::new(latest.clone(), phase, target.clone()) };
+    let check = || check_sources(&pipeline, &pipeline.generation(), &found, &source);
+    pipeline.swap(of_file(Phase::Active));
+    pipeline.supersede(&compiled(DOCUMENT).expect("a mapping"));
+    assert_eq!(check(), Ok(()), "it is about to be recorded");
+    pipeline.swap(of_file(Phase::DeletionsOnly));
+    assert!(check().expect_err("it is refused").contains("goes on until this one is released"));
+    pipeline.is_named_at_home(&latest, Timestamp::UNIX_EPOCH);
+    assert_eq!(check(), Ok(()));
+}
+
 /// A later version may have known a field, and made objects by it that the file here does not name. Only a person can say that they
 /// may go uncounted.
 #[tokio::test]

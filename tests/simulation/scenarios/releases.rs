@@ -275,3 +275,29 @@ fn waves_stand_still_while_the_file_is_broken() {
         assert!(before > 0 && after == before, "{:#?}", run.trace);
     }
 }
+
+/// Nothing has followed from it, and nobody else knows of it.
+#[test]
+fn what_a_file_said_last_counts_for_nothing_where_it_went_before_that_was_recorded() {
+    let unrecorded = Weather { conflict: 100, only_writes: true, ..Weather::default() };
+    let released = [
+        (0, Action::Create(X)),
+        (70_000, Action::Weather(unrecorded)),
+        (0, Action::Edit(Edit::OnSourceDelete("Orphan"))),
+        (5_000, Action::Edit(Edit::Remove)),
+        (1_000, Action::Weather(Weather::default())),
+        (5_000, Action::Delete(X)),
+    ];
+    let never_read = [
+        (0, Action::Create(X)),
+        (70_000, Action::Away(Side::Target)),
+        (0, Action::Crash(0)),
+        (0, Action::Start(0)),
+        (1_000, Action::Edit(Edit::Toggle("ca"))),
+        (5_000, Action::Edit(Edit::Remove)),
+        (5_000, Action::Delete(X)),
+        (1_000, Action::Back(Side::Target)),
+    ];
+    holds_in_both(&released, 4);
+    holds_in_both(&never_read, 4);
+}
