@@ -62,15 +62,17 @@ impl Checker {
         }
     }
 
+    /// Whether an object is a source's: one that was created anew takes over what the one before it had.
+    pub(super) fn is_of(&self, made: &Made, uid: &str) -> bool {
+        let follows =
+            |former: &Source| self.sources.get(uid).is_some_and(|source| source.follows(made, &former.resource));
+        made.is_shared || made.source_uid == uid || self.sources.get(&made.source_uid).is_some_and(follows)
+    }
+
     /// Whether a copy may follow its original by deletion and creation alone: it has another type, or is immutable.
     pub(super) fn may_be_recreated(&self, at: Duration, made: &Made) -> bool {
         let lately = self.lately(at);
-        // A source that was created anew takes over the copies of the one before it.
-        let is_its = |(uid, source): &(&String, &Source)| {
-            made.is_shared
-                || **uid == made.source_uid
-                || self.sources.get(&made.source_uid).is_some_and(|former| source.follows(made, &former.resource))
-        };
+        let is_its = |(uid, _): &(&String, &Source)| self.is_of(made, uid);
         let sources: Vec<&Source> = self.sources.iter().filter(is_its).map(|(_, source)| source).collect();
         let is_original = |(side, cluster, _, name): &SecretKey| match made.id == PASSWORD.id {
             true => {

@@ -49,7 +49,7 @@ impl Checker {
         };
         // Clocks show whole seconds.
         let is_overdue = |since: Duration| since + least <= at + Duration::from_secs(1);
-        let mut overdue = self.made.values().filter(|made| made.source_uid == uid || made.is_shared);
+        let mut overdue = self.made.values().filter(|made| self.is_of(made, uid));
         if !overdue.any(|made| made.deleting.is_some_and(is_overdue)) {
             self.violated("I6b", format!("a deletion is called stuck, and nothing is being deleted since {least:?}"));
         }

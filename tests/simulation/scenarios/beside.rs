@@ -96,3 +96,15 @@ fn objects_beside_their_sources_go_with_a_workspace_that_is_unbound() {
     ];
     holds(&beside(Kcp, &steps), 2);
 }
+
+#[test]
+fn a_source_that_is_created_anew_says_for_how_long_the_deletion_of_what_the_one_before_had_is_stuck() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::OnSourceVanished("Delete"))),
+        (5_000, Action::Meddle(X, Meddling::Hold)),
+        (5_000, Action::Delete(X)),
+        (70_000, Action::Recreate(X)),
+    ];
+    holds(&beside(Kcp, &steps), 2);
+}
