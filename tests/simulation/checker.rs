@@ -38,6 +38,9 @@ const CALM_RACE: Duration = Duration::from_secs(1);
 /// How long after a fault the engine may know less than it would without: until its watches time out.
 pub const AFTERMATH: Duration = Duration::from_secs(300);
 
+/// How often an engine reads a state store of which no watch tells.
+const UNREAD: Duration = Duration::from_secs(120);
+
 /// For how long a server that is busy wants no write.
 pub const BUSY: Duration = Duration::from_secs(1);
 
@@ -96,6 +99,8 @@ pub struct Checker {
     written: Vec<Mapping>,
     /// The last document of each mapping that an engine recorded: a process that starts without the file knows no later one.
     recorded: BTreeMap<String, Mapping>,
+    /// Documents that went from a state store that was put back, each until when engines may not have read it.
+    unread: Vec<(Duration, Mapping)>,
     /// Writes of engines that changed something.
     pub writes: u64,
     /// Those of them that made a namespace.
@@ -311,10 +316,12 @@ impl Checker {
         }
     }
 
-    /// The state store of a mapping was put back.
-    pub fn record_restored(&mut self, name: &str, record: &Value) {
+    /// The state store of a mapping was put back. Where objects are beside their sources, no watch tells of that.
+    pub fn record_restored(&mut self, at: Duration, name: &str, record: &Value) {
         let document = record["data"]["document"].as_str().and_then(|text| self.document(text));
-        self.recorded.extend(document.map(|document| (name.to_owned(), document)));
+        let before = document.and_then(|document| self.recorded.insert(name.to_owned(), document));
+        let until = at + UNREAD + self.grace(at);
+        self.unread.extend(before.filter(|before| before.is_beside).map(|before| (until, before)));
     }
 
     /// An engine sends a request.
@@ -417,7 +424,8 @@ impl Checker {
     /// Documents that were in force a moment ago for the engine that made an object. One with another id records its own, and may
     /// be as far as the file.
     fn ruling(&self, at: Duration, made: &Made) -> impl Iterator<Item = Option<&Mapping>> {
-        self.recent(at).chain(self.of_file(made).map(Some))
+        let unread = self.unread.iter().filter(move |(until, _)| *until >= at).map(|(_, document)| Some(document));
+        self.recent(at).chain(unread).chain(self.of_file(made).map(Some))
     }
 
     /// The file's document, where an engine made an object that may go by it already.

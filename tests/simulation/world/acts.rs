@@ -393,7 +393,7 @@ impl World {
         let name = self.mapping.name;
         self.core(|core| {
             let record = core.get(Side::Target, &state_store(name));
-            record.into_iter().for_each(|record| core.checker.record_restored(name, &record));
+            record.into_iter().for_each(|record| core.checker.record_restored(core.age(), name, &record));
         });
         self.follow_record();
     }
