@@ -242,7 +242,10 @@ impl Controller {
         let scopes: Vec<WatchScope> = sources.feeds.values().map(|feed| feed.scope.clone()).collect();
         // The end of a subscription must not meet the lock.
         drop(sources);
-        drop(unused);
+        // What they showed last counts no more, and nothing else tells.
+        for ((_, kind), feed) in unused {
+            feed.objects().for_each(|(at, object)| self.enqueue_copy(&kind, &at, &object, Priority::Initial));
+        }
         for (scope, kind) in scopes.iter().flat_map(|scope| kinds.iter().map(move |kind| (scope, kind))) {
             let at = (scope.endpoint.place(), kind.clone());
             if self.sources.lock().copies.get(&at).is_some_and(|feed| feed.scope == *scope) {

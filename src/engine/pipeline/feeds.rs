@@ -27,6 +27,8 @@ impl Pipeline {
         // Which kinds are in use is known once the state store is.
         let is_known = self.is_store_read();
         let unused: Vec<_> = self.feeds.lock().extract_if(.., |kind, _| is_known && !kinds.contains(kind)).collect();
+        // What they showed last counts no more, and nothing else tells.
+        unused.iter().for_each(|(kind, feed)| self.controller.queue_standing(kind, feed));
         // The end of a subscription must not meet the lock.
         drop(unused);
         for kind in kinds {

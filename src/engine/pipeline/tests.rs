@@ -10,7 +10,7 @@ use super::wakes::target_reference;
 use super::*;
 use crate::engine::Settings;
 use crate::engine::events::Recorder;
-use crate::engine::interests::{Related, Topic};
+use crate::engine::interests::{Collection, Related, Topic};
 use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::{check_first, check_sources, heed_home, is_final, read_retained, remove, wanted};
 use crate::engine::serving::compiled;
@@ -21,6 +21,7 @@ use crate::mapping::{OnExit, Resource, Side, Traits};
 use crate::multicluster::Object;
 use crate::multicluster::connection::{Connection, ConnectionError, ConnectionSource, ConnectionSpec, Process};
 use crate::multicluster::permit::Lease;
+use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::{ClusterSpec, ProviderName, WatchScope};
 use crate::multicluster::store::{Change, ChangeCause};
 use crate::object::ClusterName;
@@ -209,6 +210,25 @@ fn owned(writer: &Writer, origin: &Origin, kind: &Kind, at: &Key) -> Object {
     });
     let object = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
     Object::from_json(object.to_string().as_bytes()).expect("an object")
+}
+
+/// It may be gone, and its watch ends before it tells so.
+#[tokio::test]
+async fn who_has_an_object_of_a_kind_that_is_followed_no_more_is_looked_at_again() {
+    let pipeline = pipeline(Lease::default());
+    let (generation, kind) = (pipeline.generation(), Kind::new("", "v1", "Secret"));
+    let at = Key::new(ClusterName::try_from("target").expect("a name"), "default", "x");
+    let origin = Origin::new(&generation.mapping.source.resource, "c", &key("x"));
+    let object = owned(&pipeline.writer, &origin, &kind, &at);
+    let (scope, selectors) = (cluster("target").spec.scope, of_mapping(&pipeline.writer));
+    let (resource, collection) = (kind.resource("secrets"), Collection::Kind(kind.clone()));
+    let feed = pipeline.controller.follow(&scope, &resource, &selectors, collection, |_, _| ());
+    feed.watch.store().put(Parsed::read(&object.json()).expect("its text")).expect("an object");
+    pipeline.feeds.lock().insert(kind, Arc::new(feed));
+    pipeline.confirm(&generation, Ok(in_force(DOCUMENT)));
+    pipeline.controller.queue.remove_cluster(&key("x").cluster);
+    pipeline.follow_kinds();
+    assert_eq!((pipeline.kind_feeds().len(), pipeline.controller.queue.depth().ready), (0, 1));
 }
 
 /// A consumer writes beside their source what they like.
