@@ -341,8 +341,11 @@ impl Engine {
         let is_former = is_earlier || (!is_later && self.pipelines_of(name).any(is_in_force));
         if stage == Stage::Serving && !store.is_list && is_former {
             // A target that was out of sight, or that the mapping had once and has again.
-            pipeline.supersede(&document);
-            return pipeline.check_inventory();
+            if !went_unrecorded {
+                pipeline.supersede(&document);
+                pipeline.check_inventory();
+            }
+            return;
         }
         if self.in_force.get(name).is_some_and(|one| one.stage == stage && one.mapping.text == document.text) {
             return;
