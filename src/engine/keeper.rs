@@ -206,6 +206,9 @@ async fn confirm(
     let source = generation.target.identity().and_then(|_| source_id(pipeline, generation))?;
     let found = inventories.get(pipeline.writer.mapping()).await;
     let found = found.map_err(|error| unreadable(generation, &error.to_string()))?;
+    if found.is_some() && can_none_come {
+        pipeline.is_recorded_by_another();
+    }
     let home = home_of_list(pipeline, generation).filter(|_| generation.phase == Phase::Active);
     if let Some(home) = home {
         heed_home(pipeline, generation, home, found.as_ref()).await?;

@@ -407,6 +407,14 @@ impl Pipeline {
         self.state.lock().unproven = sources;
     }
 
+    /// Another process has written the state store that this one missed: what it took in since is no forgery.
+    pub fn is_recorded_by_another(&self) {
+        let mut state = self.state.lock();
+        if state.store.resource_version.is_empty() {
+            state.unproven.clear();
+        }
+    }
+
     /// Whether a source says that it was synced before there was a state store. It no longer does once it is let go.
     pub fn is_unproven(&self, key: &Key) -> bool {
         self.state.lock().unproven.contains(key)

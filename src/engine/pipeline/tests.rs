@@ -614,6 +614,19 @@ async fn a_document_whose_file_went_before_it_was_recorded_gives_way_to_the_one_
     assert_eq!(check(), Ok(()));
 }
 
+/// Two processes may begin at once without an election: one of them takes sources in while the other one still reads.
+#[tokio::test]
+async fn what_another_process_took_in_is_proven_by_the_state_store_that_it_wrote() {
+    let pipeline = pipeline(Lease::default());
+    pipeline.set_unproven([key("x")].into());
+    pipeline.is_recorded_by_another();
+    assert!(!pipeline.is_unproven(&key("x")));
+    pipeline.set_unproven([key("x")].into());
+    pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
+    pipeline.is_recorded_by_another();
+    assert!(pipeline.is_unproven(&key("x")), "this process wrote it");
+}
+
 /// A later version may have known a field, and made objects by it that the file here does not name. Only a person can say that they
 /// may go uncounted.
 #[tokio::test]
