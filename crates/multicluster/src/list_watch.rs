@@ -138,7 +138,7 @@ pub(super) struct ListWatch {
     last: String,
     /// Whether a version went back, and nobody was told of it yet.
     went_back: bool,
-    /// Whether a version went back since the last stream that lived.
+    /// Whether a version went back since the last stream that lived, or before this watch began.
     restored: bool,
     /// How long the last stream was to live.
     asked: Duration,
@@ -161,6 +161,11 @@ impl ListWatch {
             asked: WATCH_SECONDS,
             jitter: Jitter::new(seed),
         }
+    }
+
+    /// The same at an address where another watch saw a version go back. That may have been a moment ago, before this one began.
+    pub(super) fn after_restore(seed: u64) -> Self {
+        Self { restored: true, ..Self::new(seed) }
     }
 
     /// `timeoutSeconds` of the next watch: 240 to 300, so that many watches do not end together.
@@ -520,6 +525,10 @@ mod tests {
             assert_eq!(watch.step(reading("3"), ended(Duration::from_secs(100), 60)), verifying("3"));
             assert_eq!(paused(watch.step(reading("3"), ended(Duration::from_secs(4), 4))).1, verifying("3"));
         }
+        // Where the cluster was another one meanwhile, its watches are new.
+        let mut watch = ListWatch::after_restore(1);
+        assert_eq!(watch.step(Phase::Listing, page("3", true)), Phase::Opening { version: "3".into() });
+        assert_eq!(paused(watch.step(reading("3"), ended(Duration::from_secs(4), 4))).1, Phase::Listing);
     }
 
     #[test]

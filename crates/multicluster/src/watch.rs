@@ -242,7 +242,9 @@ impl Watches {
             own_lists: OwnLists::default(),
             health: self.health.clone(),
         });
-        let machine = ListWatch::new(scope.endpoint.connection().entropy());
+        let seed = scope.endpoint.connection().entropy();
+        let was_restored = scope.endpoint.restored().now() > 0;
+        let machine = if was_restored { ListWatch::after_restore(seed) } else { ListWatch::new(seed) };
         let worker = Worker { shared: shared.clone(), machine, place: None, pages };
         Running { shared, task: tokio::spawn(worker.run()), condition }
     }

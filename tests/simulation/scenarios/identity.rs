@@ -90,6 +90,22 @@ fn a_source_created_after_a_restore_is_seen() {
     holds(&world(Kcp, &steps), 2);
 }
 
+/// The watches on the cluster that is back are new. Shortly before it is put back once more, a bookmark tells them of a version that
+/// it reaches again by a deletion.
+#[test]
+fn a_deletion_right_after_a_second_restore_is_seen() {
+    let steps = [
+        (0, Action::Create(X)),
+        (8_000, Action::BackUp(Side::Source)),
+        (10, Action::Rebuild(Side::Source, Ahead::Silent)),
+        (40_000, Action::Restore(Side::Source, Ahead::Silent)),
+        (1_000, Action::Create(SourceRef { resource: "gadgets", ..X })),
+        (2_500, Action::Restore(Side::Source, Ahead::Silent)),
+        (300, Action::Delete(X)),
+    ];
+    holds(&world(Plain, &steps), 4);
+}
+
 #[test]
 fn a_late_create_strips_nothing() {
     let late = Weather { late: 30, only_writes: true, ..Weather::default() };
