@@ -76,13 +76,13 @@ fn another_kind_while_no_process_runs(sources: Sources) -> Plan {
 #[test]
 fn a_state_store_that_was_restored_is_written_again() {
     // Nothing tells the engine of it before it looks, every two minutes.
-    for pause in [1_000, 90_000] {
+    for then in [(1_000, Action::Change(X)), (90_000, Action::Meddle(X, Meddling::Delete))] {
         let steps = [
             (0, Action::Create(X)),
             (5_000, Action::BackUp(Side::Target)),
             (1_000, Action::Edit(Edit::Edition)),
             (5_000, Action::Restore(Side::Target, Ahead::Silent)),
-            (pause, Action::Change(X)),
+            then,
         ];
         holds(&beside(Kcp, &steps), 2);
     }
