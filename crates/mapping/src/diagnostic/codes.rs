@@ -1,5 +1,6 @@
 //! The registry of codes: stable, and each explained. Its text is the page of error codes, and the examples beside this file.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::Severity;
@@ -23,34 +24,25 @@ pub struct Code {
 const PAGE: &str = include_str!("../../../../docs/errors.md");
 
 /// A section for each code: an example, and its fix.
-const EXAMPLES: &str = include_str!("examples.md");
+const EXAMPLES: &str = include_str!("examples.txt");
 
 /// All codes, in order.
 pub static CODES: LazyLock<Vec<Code>> = LazyLock::new(|| {
-    let examples: Vec<_> = sections(EXAMPLES, "\n## SE").collect();
-    let read = |(code, text)| {
-        let (_, blocks) = examples.iter().find(|(known, _)| *known == code)?;
-        read(code, text, blocks)
+    let examples: BTreeMap<_, _> = EXAMPLES.split("\n## ").filter_map(|section| section.split_once('\n')).collect();
+    let read = |section: &'static str| {
+        let (code, text) = section.split("\n##").next()?.split_once("\n\n")?;
+        read(code, text, examples.get(code)?)
     };
-    sections(PAGE, "\n### SE").filter_map(read).collect()
+    PAGE.split("\n### ").skip(1).filter_map(read).collect()
 });
 
-/// The sections of a page, each with the code that heads it.
-fn sections(page: &'static str, heading: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let starts = page.match_indices(heading).map(move |(at, heading)| at + heading.len() - "SE".len());
-    starts.filter_map(|start| {
-        let section = page[start..].split("\n##").next().unwrap_or_default();
-        section.split_once("\n\n")
-    })
-}
-
-/// `**title** (warning). Explanation`, and two blocks.
+/// `**title** (warning). Explanation`; and an example, `=>`, its fix.
 fn read(code: &'static str, text: &'static str, blocks: &'static str) -> Option<Code> {
     let (title, rest) = text.strip_prefix("**")?.split_once("**")?;
     let (marked, explanation) = rest.split_once(". ")?;
     let severity = if marked == " (warning)" { Severity::Warning } else { Severity::Error };
-    let mut blocks = blocks.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
-    Some(Code { code, severity, title, explanation: explanation.trim(), example: blocks.next()?, fix: blocks.next()? })
+    let (example, fix) = blocks.split_once("=>\n")?;
+    Some(Code { code, severity, title, explanation: explanation.trim(), example, fix })
 }
 
 /// What a code stands for.
