@@ -110,13 +110,23 @@ fn found(file: &str, schemas: &Schemas) -> Vec<Finding> {
     }
 }
 
-/// Each code's example brings it about, with a text that is reviewed here if no other file shows it, and its fix brings about nothing
-/// at all.
+/// A line without the names and values that it quotes.
+fn form(line: &str) -> String {
+    line.split('`').step_by(2).collect::<Vec<_>>().join("`")
+}
+
+/// Each code's example brings it about, with a text that is reviewed here if no other file shows its like, and its fix brings about
+/// nothing at all.
 #[test]
 fn every_code_has_an_example_and_a_fix() {
     let schemas = schemas();
     let folders = ["checks", "documents", "expressions", "schemas", "yaml"].map(|folder| format!("tests/ui/{folder}"));
     let reviewed: String = folders.iter().flat_map(|folder| of_kind(folder, "snap")).map(|path| read(&path)).collect();
+    let reviewed: Vec<String> = reviewed.lines().map(form).collect();
+    let is_reviewed = |Finding { code, message, .. }: &Finding| {
+        let message = form(message);
+        reviewed.iter().any(|line| line.contains(code) && line.ends_with(&message))
+    };
     let mut wrong = Vec::new();
     for code in CODES.iter() {
         assert!(code.title.len() > 10 && code.explanation.ends_with('.'), "{}", code.code);
@@ -138,7 +148,7 @@ fn every_code_has_an_example_and_a_fix() {
                 wrong.push(format!("{}: the fix gives {left:?}", code.code));
             }
         }
-        if findings.iter().all(|finding| reviewed.contains(&finding.message)) {
+        if findings.iter().all(is_reviewed) {
             continue;
         }
         snapshot("tests/ui/codes", code.code, &rendered(findings, "mapping.yaml", &bad).join("\n\n"));
