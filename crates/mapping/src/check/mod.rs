@@ -17,7 +17,7 @@ mod target;
 mod types;
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
+use std::rc::Rc;
 
 use super::diagnostic::Finding;
 use super::expression::Base;
@@ -98,13 +98,13 @@ impl<'s> Checker<'s> {
             source: schemas.resource(&mapping.source.resource).map(|schema| &**schema),
             objects: mapping.objects.iter().map(object).collect(),
             related: mapping.related.iter().map(related).collect(),
-            vars: Vec::new(),
+            vars: Rc::default(),
             locals: Vec::new(),
             value: vec![Type::Any],
             facts: Vec::new(),
             asked: Vec::new(),
             seen: Vec::new(),
-            read_by: Vec::new(),
+            read_by: Rc::default(),
         };
         Self { mapping, schemas, undocumented, environment, findings: Vec::new() }
     }
@@ -197,8 +197,8 @@ impl<'s> Checker<'s> {
             let bound = self.template(template.root(), None, template.root().is_path());
             let read = template.root().expressions().into_iter().flat_map(written);
             let read = read.flat_map(|read| self.environment.meant(&read)).collect();
-            self.environment.read_by.push((Base::Var(name.clone()).to_string(), read));
-            self.environment.vars.push((name.clone(), bound));
+            Rc::make_mut(&mut self.environment.read_by).push((Base::Var(name.clone()).to_string(), read));
+            Rc::make_mut(&mut self.environment.vars).push((name.clone(), bound));
         }
     }
 
@@ -222,20 +222,16 @@ impl<'s> Checker<'s> {
 
     fn objects(&mut self) {
         for (node, rule) in self.mapping.written_objects() {
+            let around = self.environment.clone();
             self.object(node, rule);
+            self.environment = around;
         }
     }
 
-    fn object(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
-        let around = self.environment.extent();
+    fn object(&mut self, node: &Node, rule: &'s ObjectRule) {
         if let Some(each) = &rule.for_each {
             self.list(each);
         }
-        self.parts(node, rule);
-        self.environment.leave(around);
-    }
-
-    fn parts(&mut self, node: &Arc<Node>, rule: &'s ObjectRule) {
         if let Some(when) = &rule.when {
             self.reads().condition(when);
             self.environment = self.environment.where_holds(when, rule.for_each.as_deref());

@@ -12,9 +12,9 @@ use super::{Checker, decided, places, safety};
 impl<'s> Checker<'s> {
     pub(super) fn related(&mut self) {
         for (node, rule) in self.mapping.written_related() {
-            let around = self.environment.extent();
+            let around = self.environment.clone();
             self.one_related(node, rule);
-            self.environment.leave(around);
+            self.environment = around;
         }
     }
 

@@ -1,5 +1,7 @@
 //! What an expression can come to, as far as schemas tell.
 
+use std::rc::Rc;
+
 use serde_json::Value;
 
 use crate::ForEach;
@@ -47,13 +49,13 @@ pub(super) struct Shape<'s> {
     pub has_verdict: bool,
 }
 
-/// What the names of an expression stand for.
+/// What the names of an expression stand for. Each place has its own, so what is large is shared.
 #[derive(Debug, Clone)]
 pub(super) struct Environment<'s> {
     pub source: Option<&'s Schema>,
     pub objects: Vec<Object<'s>>,
     pub related: Vec<Object<'s>>,
-    pub vars: Vec<(String, Bound<'s>)>,
+    pub vars: Rc<Vec<(String, Bound<'s>)>>,
     pub locals: Vec<(String, Bound<'s>)>,
     /// What a `transform` is given.
     pub value: Vec<Type<'s>>,
@@ -64,7 +66,7 @@ pub(super) struct Environment<'s> {
     /// What they read: of a list, it may be whether it has items.
     pub seen: Vec<String>,
     /// What each variable reads.
-    pub read_by: Vec<(String, Vec<String>)>,
+    pub read_by: Rc<Vec<(String, Vec<String>)>>,
 }
 
 /// An object of the mapping, or a related one.
@@ -558,21 +560,6 @@ impl<'s> Environment<'s> {
         known
     }
 
-    /// What is known at a place, to go back to it with [`leave`](Self::leave).
-    pub fn extent(&self) -> Extent<'s> {
-        let lengths = [self.facts.len(), self.asked.len(), self.seen.len(), self.locals.len()];
-        (lengths, self.objects.clone(), self.related.clone())
-    }
-
-    /// Forgets what holds within a place alone.
-    pub fn leave(&mut self, ([facts, asked, seen, locals], objects, related): Extent<'s>) {
-        self.facts.truncate(facts);
-        self.asked.truncate(asked);
-        self.seen.truncate(seen);
-        self.locals.truncate(locals);
-        (self.objects, self.related) = (objects, related);
-    }
-
     /// What is read, and what the variable reads that it is of.
     pub fn meant(&self, read: &str) -> Vec<String> {
         let of_vars = self.read_by.iter().filter(|(var, _)| is_within(read, var)).flat_map(|(_, read)| read.clone());
@@ -631,8 +618,6 @@ impl<'s> Environment<'s> {
         }
     }
 }
-
-type Extent<'s> = ([usize; 4], Vec<Object<'s>>, Vec<Object<'s>>);
 
 /// What an id stands for. Of several objects, the first step is a key.
 fn named_by_id<'s>(object: Option<&Object<'s>>, types: Vec<Type<'s>>) -> Bound<'s> {
