@@ -60,7 +60,7 @@ impl<'s> Status<'_, 's> {
         }
     }
 
-    /// SE0306: what is another one for each of several targets, by itself or through a variable.
+    /// SE0306: what each of several targets has for itself, read at once or through a variable.
     fn of_several(&mut self) {
         let mut of_name = self.mapping.placement.name.expressions().into_iter().flat_map(written);
         let is_named_by_target = of_name.any(|read| is_within(&read, "target"));
@@ -74,10 +74,10 @@ impl<'s> Status<'_, 's> {
             let mut all = root.expressions().into_iter().flat_map(written);
             let found = all.find_map(|read| Some((self.environment.meant(&read).into_iter().find(is_of_one)?, read)));
             let Some((of_one, read)) = found else { continue };
-            let what = if of_one == read { format!("`{read}`") } else { format!("`{read}` reads `{of_one}`, which") };
-            let message = format!("{what} is another one for each target");
-            let finding = Finding::new("SE0306", root.node.headline(), message);
-            self.findings.push(finding.help("the status reads what each target has from `targets`"));
+            let why = if of_one == read { String::new() } else { format!("it reads `{of_one}`, and ") };
+            let message = format!("the status of several targets cannot read `{read}`: {why}each target has its own");
+            let help = "read what one target has: `targets.<key>.cluster`, `targets.<key>.objects.<id>`";
+            self.findings.push(Finding::new("SE0306", root.node.headline(), message).help(help));
         }
     }
 
