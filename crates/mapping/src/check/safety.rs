@@ -10,75 +10,41 @@ use crate::schema::{DEPTH, Field, Form, Schema};
 use crate::yaml::{Node, closest};
 use crate::{Kind, Resource};
 
-/// Kinds of Kubernetes' own that live in no namespace.
-const CLUSTER_SCOPED: [(&str, &str); 29] = [
-    ("", "Namespace"),
-    ("", "Node"),
-    ("", "PersistentVolume"),
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
-    ("apiextensions.k8s.io", "CustomResourceDefinition"),
-    ("apiregistration.k8s.io", "APIService"),
-    ("certificates.k8s.io", "CertificateSigningRequest"),
-    ("certificates.k8s.io", "ClusterTrustBundle"),
-    ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
-    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
-    ("networking.k8s.io", "IPAddress"),
-    ("networking.k8s.io", "IngressClass"),
-    ("networking.k8s.io", "ServiceCIDR"),
-    ("node.k8s.io", "RuntimeClass"),
-    ("rbac.authorization.k8s.io", "ClusterRole"),
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
-    ("resource.k8s.io", "DeviceClass"),
-    ("resource.k8s.io", "ResourceSlice"),
-    ("scheduling.k8s.io", "PriorityClass"),
-    ("storage.k8s.io", "CSIDriver"),
-    ("storage.k8s.io", "CSINode"),
-    ("storage.k8s.io", "StorageClass"),
-    ("storage.k8s.io", "VolumeAttachment"),
-    ("storage.k8s.io", "VolumeAttributesClass"),
+/// Kubernetes' own kinds by their group, and whether they live in namespaces.
+const BUILT_IN: [(&str, bool, &str); 27] = [
+    ("", true, "Binding ConfigMap Endpoints Event LimitRange PersistentVolumeClaim Pod PodTemplate"),
+    ("", true, "ReplicationController ResourceQuota Secret Service ServiceAccount"),
+    ("apps", true, "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet"),
+    ("autoscaling", true, "HorizontalPodAutoscaler"),
+    ("batch", true, "CronJob Job"),
+    ("coordination.k8s.io", true, "Lease LeaseCandidate"),
+    ("discovery.k8s.io", true, "EndpointSlice"),
+    ("events.k8s.io", true, "Event"),
+    ("networking.k8s.io", true, "Ingress NetworkPolicy"),
+    ("policy", true, "PodDisruptionBudget"),
+    ("rbac.authorization.k8s.io", true, "Role RoleBinding"),
+    ("resource.k8s.io", true, "ResourceClaim ResourceClaimTemplate"),
+    ("storage.k8s.io", true, "CSIStorageCapacity"),
+    ("", false, "Namespace Node PersistentVolume"),
+    ("admissionregistration.k8s.io", false, "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", false, "MutatingWebhookConfiguration ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", false, "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration"),
+    ("apiextensions.k8s.io", false, "CustomResourceDefinition"),
+    ("apiregistration.k8s.io", false, "APIService"),
+    ("certificates.k8s.io", false, "CertificateSigningRequest ClusterTrustBundle"),
+    ("flowcontrol.apiserver.k8s.io", false, "FlowSchema PriorityLevelConfiguration"),
+    ("networking.k8s.io", false, "IPAddress IngressClass ServiceCIDR"),
+    ("node.k8s.io", false, "RuntimeClass"),
+    ("rbac.authorization.k8s.io", false, "ClusterRole ClusterRoleBinding"),
+    ("resource.k8s.io", false, "DeviceClass ResourceSlice"),
+    ("scheduling.k8s.io", false, "PriorityClass"),
+    ("storage.k8s.io", false, "CSIDriver CSINode StorageClass VolumeAttachment VolumeAttributesClass"),
 ];
 
-/// Kinds of Kubernetes' own that live in namespaces.
-const NAMESPACED: [(&str, &str); 33] = [
-    ("", "Binding"),
-    ("", "ConfigMap"),
-    ("", "Endpoints"),
-    ("", "Event"),
-    ("", "LimitRange"),
-    ("", "PersistentVolumeClaim"),
-    ("", "Pod"),
-    ("", "PodTemplate"),
-    ("", "ReplicationController"),
-    ("", "ResourceQuota"),
-    ("", "Secret"),
-    ("", "Service"),
-    ("", "ServiceAccount"),
-    ("apps", "ControllerRevision"),
-    ("apps", "DaemonSet"),
-    ("apps", "Deployment"),
-    ("apps", "ReplicaSet"),
-    ("apps", "StatefulSet"),
-    ("autoscaling", "HorizontalPodAutoscaler"),
-    ("batch", "CronJob"),
-    ("batch", "Job"),
-    ("coordination.k8s.io", "Lease"),
-    ("coordination.k8s.io", "LeaseCandidate"),
-    ("discovery.k8s.io", "EndpointSlice"),
-    ("events.k8s.io", "Event"),
-    ("networking.k8s.io", "Ingress"),
-    ("networking.k8s.io", "NetworkPolicy"),
-    ("policy", "PodDisruptionBudget"),
-    ("rbac.authorization.k8s.io", "Role"),
-    ("rbac.authorization.k8s.io", "RoleBinding"),
-    ("resource.k8s.io", "ResourceClaim"),
-    ("resource.k8s.io", "ResourceClaimTemplate"),
-    ("storage.k8s.io", "CSIStorageCapacity"),
-];
+/// Each of them with its group.
+fn built_in() -> impl Iterator<Item = (&'static str, bool, &'static str)> {
+    BUILT_IN.into_iter().flat_map(|(group, within, names)| names.split(' ').map(move |name| (group, within, name)))
+}
 
 /// Where Kubernetes' own kinds have the spec of their pods.
 const PODS: [(&str, &str, &[&str]); 9] = [
@@ -95,7 +61,7 @@ const PODS: [(&str, &str, &[&str]); 9] = [
 
 /// Whether objects of a kind live in namespaces; `None`: nothing tells it.
 fn is_namespaced(kind: &Kind, schema: Option<&Schema>) -> Option<bool> {
-    let is_clusters = CLUSTER_SCOPED.contains(&(kind.group.as_str(), kind.kind.as_str()));
+    let is_clusters = built_in().any(|one| one == (kind.group.as_str(), false, kind.kind.as_str()));
     let known = if is_clusters { Some(false) } else { kind.is_built_in().then_some(true) };
     schema.and_then(|schema| schema.namespaced).or(known)
 }
@@ -103,7 +69,7 @@ fn is_namespaced(kind: &Kind, schema: Option<&Schema>) -> Option<bool> {
 /// What a kind of Kubernetes' own groups probably means that is none of theirs. Later releases have further kinds, so that no name
 /// is wrong by itself.
 pub(super) fn meant(kind: &Kind) -> Option<String> {
-    let known = || NAMESPACED.iter().chain(&CLUSTER_SCOPED).copied();
+    let known = || built_in().map(|(group, _, name)| (group, name));
     let (group, name) = (kind.group.as_str(), kind.kind.as_str());
     if !kind.is_built_in() || known().any(|one| one == (group, name)) {
         return None;
