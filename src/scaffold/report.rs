@@ -168,13 +168,18 @@ fn leaf(schema: &Value, path: &[String]) -> Option<Value> {
 impl Report {
     /// The consumer's `.status`: these fields, conditions and the generation they speak of, and nothing required.
     pub fn schema(&self) -> Value {
-        let mut properties = Map::new();
+        let generation = json!({"type": "integer", "format": "int64"});
+        let own = json!({"observedGeneration": generation, "conditions": short::conditions()});
+        let mut schema = json!({"type": "object", "properties": own});
         for (path, leaf) in &self.fields {
-            place(&mut properties, path, leaf.clone(), |inner| json!({"type": "object", "properties": inner}));
+            let mut at = &mut schema;
+            for name in path {
+                at["type"] = "object".into();
+                at = &mut at["properties"][name];
+            }
+            *at = leaf.clone();
         }
-        properties.insert("observedGeneration".to_owned(), json!({"type": "integer", "format": "int64"}));
-        properties.insert("conditions".to_owned(), short::conditions());
-        json!({"type": "object", "properties": properties})
+        schema
     }
 
     /// A status that says that all is well, as the operator would write it.
@@ -185,7 +190,7 @@ impl Report {
         status.remove("conditions");
         for (path, leaf) in self.fields.iter().filter(|(path, _)| !is_trouble(path)) {
             let name = path.last().map(String::as_str).unwrap_or_default();
-            place(&mut status, path, sample::sample(leaf, name), Value::Object);
+            place(&mut status, path, sample::sample(leaf, name));
         }
         for (name, value) in operator.into_iter().flat_map(|operator| &operator.status) {
             if name != "conditions" && schema["properties"].get(name).is_some() {
@@ -202,7 +207,7 @@ impl Report {
                 status.insert("conditions".to_owned(), all.iter().map(|given| condition(item, given)).collect());
             }
             Some(Signal::Field { name, value, .. }) => {
-                place(&mut status, &keys(name), value.as_str().into(), Value::Object);
+                place(&mut status, &keys(name), value.as_str().into());
             }
             None => {}
         }
@@ -210,22 +215,14 @@ impl Report {
     }
 }
 
-/// Puts a value at a path of a schema's properties or of a status; `wrap` makes a level of one.
-fn place(
-    fields: &mut Map<String, Value>,
-    path: &[String],
-    value: Value,
-    wrap: impl Fn(Map<String, Value>) -> Value + Copy,
-) {
+/// Puts a value at a path of a status.
+fn place(fields: &mut Map<String, Value>, path: &[String], value: Value) {
     match path {
         [] => {}
         [name] => drop(fields.insert(name.clone(), value)),
         [name, rest @ ..] => {
-            let level = fields.entry(name.clone()).or_insert_with(|| wrap(Map::new()));
-            let is_schema = wrap(Map::new()).get("properties").is_some();
-            let inner = if is_schema { &mut level["properties"] } else { level };
-            if let Value::Object(inner) = inner {
-                place(inner, rest, value, wrap);
+            if let Value::Object(inner) = fields.entry(name.clone()).or_insert_with(|| json!({})) {
+                place(inner, rest, value);
             }
         }
     }
