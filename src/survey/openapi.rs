@@ -1,29 +1,24 @@
 //! The part of an OpenAPI v3 document that describes given kinds.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::mapping::schema::referenced;
 use crate::mapping::{Kind, Resource};
 
 /// The kinds, what they refer to, and the collections they are served at. `None`: it knows none of them.
 pub fn excerpt(document: &Value, kinds: &[(Kind, Resource)]) -> Option<Value> {
-    let all = document["components"]["schemas"].as_object()?;
-    let mut wanted: Vec<&str> = all
-        .iter()
-        .filter(|(_, schema)| kinds.iter().any(|(kind, _)| describes(schema, kind)))
-        .map(|(name, _)| name.as_str())
-        .collect();
-    if wanted.is_empty() {
-        return None;
+    let all = &document["components"]["schemas"];
+    let mut schemas = BTreeMap::new();
+    for (name, schema) in all.as_object()? {
+        if kinds.iter().any(|(kind, _)| describes(schema, kind)) {
+            schemas.insert(name.as_str(), schema);
+            referenced(all, schema, &mut schemas);
+        }
     }
-    let mut schemas = Map::new();
-    while let Some(name) = wanted.pop() {
-        let Some(schema) = all.get(name).filter(|_| !schemas.contains_key(name)) else { continue };
-        let mut references = BTreeSet::new();
-        collect(schema, &mut references);
-        wanted.extend(references);
-        schemas.insert(name.to_owned(), schema.clone());
+    if schemas.is_empty() {
+        return None;
     }
     let collections = document["paths"].as_object().into_iter().flatten().filter(|(path, operations)| {
         let plural = path.rsplit('/').next().unwrap_or_default();
@@ -51,18 +46,6 @@ fn collection(operations: &Value) -> Value {
         "x-kubernetes-action": get["x-kubernetes-action"],
         "x-kubernetes-group-version-kind": get["x-kubernetes-group-version-kind"],
     }})
-}
-
-fn collect<'v>(schema: &'v Value, found: &mut BTreeSet<&'v str>) {
-    match schema {
-        Value::Object(fields) => {
-            let reference = fields.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
-            found.extend(reference);
-            fields.values().for_each(|below| collect(below, found));
-        }
-        Value::Array(items) => items.iter().for_each(|below| collect(below, found)),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

@@ -186,31 +186,8 @@ impl Schema {
             properties.retain(|name, _| name == "status");
         }
         let mut named = BTreeMap::new();
-        self.referenced(&root, &mut named);
-        let definitions = named.into_iter().map(|(name, definition)| (name.to_owned(), definition.clone())).collect();
-        Schema { root, definitions: Arc::new(Value::Object(definitions)), kind: self.kind.clone(), ..*self }
-    }
-
-    /// The definitions that a schema refers to, and those that they refer to.
-    fn referenced<'s>(&'s self, schema: &Value, found: &mut BTreeMap<&'s str, &'s Value>) {
-        let named = schema.get("$ref").and_then(Value::as_str).and_then(|reference| self.definition(reference));
-        if let Some((name, definition)) = named
-            && found.insert(name, definition).is_none()
-        {
-            self.referenced(definition, found);
-        }
-        match schema {
-            Value::Object(fields) => fields.values().for_each(|below| self.referenced(below, found)),
-            Value::Array(items) => items.iter().for_each(|below| self.referenced(below, found)),
-            _ => {}
-        }
-    }
-
-    /// What a `$ref` points to, with its name.
-    fn definition(&self, reference: &str) -> Option<(&str, &Value)> {
-        let name = reference.rsplit('/').next().unwrap_or_default();
-        let (name, definition) = self.definitions.as_object()?.get_key_value(name)?;
-        Some((name.as_str(), definition))
+        referenced(&self.definitions, &root, &mut named);
+        Schema { root, definitions: Arc::new(json!(named)), kind: self.kind.clone(), ..*self }
     }
 
     /// Whether a field exists; `None`: the schema leaves it open. Items of a list are stepped into by `*` or a number.
@@ -238,7 +215,7 @@ impl Schema {
         for _ in 0..MAX_REFERENCES {
             let reference = schema.get("$ref").and_then(Value::as_str);
             schema = match (reference, schema["allOf"].as_array().map(Vec::as_slice)) {
-                (Some(reference), _) => match self.definition(reference) {
+                (Some(reference), _) => match definition(&self.definitions, reference) {
                     Some((_, definition)) => definition,
                     None => return &Value::Null,
                 },
@@ -298,6 +275,28 @@ impl Schema {
             missing.push(path.to_string());
         }
     }
+}
+
+/// Adds the definitions that a schema refers to, and those that they refer to.
+pub fn referenced<'s>(definitions: &'s Value, schema: &Value, found: &mut BTreeMap<&'s str, &'s Value>) {
+    let named = schema.get("$ref").and_then(Value::as_str).and_then(|reference| definition(definitions, reference));
+    if let Some((name, definition)) = named
+        && found.insert(name, definition).is_none()
+    {
+        referenced(definitions, definition, found);
+    }
+    match schema {
+        Value::Object(fields) => fields.values().for_each(|below| referenced(definitions, below, found)),
+        Value::Array(items) => items.iter().for_each(|below| referenced(definitions, below, found)),
+        _ => {}
+    }
+}
+
+/// What a `$ref` points to, with its name.
+fn definition<'s>(definitions: &'s Value, reference: &str) -> Option<(&'s str, &'s Value)> {
+    let name = reference.rsplit('/').next().unwrap_or_default();
+    let (name, definition) = definitions.as_object()?.get_key_value(name)?;
+    Some((name.as_str(), definition))
 }
 
 /// Whether something can be lacking below a value.
