@@ -61,8 +61,8 @@ impl Engine {
     pub(super) fn tell_change(&self, change: &Change) {
         let name = Some(change.name.as_str());
         let (mapping, reason) = match change.kind {
-            ChangeKind::Kept { .. } => return,
-            ChangeKind::Removed { .. } => (name, "DocumentRemoved"),
+            ChangeKind::Kept(_) => return,
+            ChangeKind::Removed(_) => (name, "DocumentRemoved"),
             ChangeKind::ProviderRemoved => (None, "DocumentRemoved"),
             ChangeKind::ProviderAdded | ChangeKind::ProviderChanged => (None, "DocumentLoaded"),
             _ => (name, "DocumentLoaded"),

@@ -100,30 +100,19 @@ pub struct Change {
     pub kind: ChangeKind,
 }
 
-/// What changed.
+/// What changed, with the generation that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeKind {
     /// It runs from now on.
-    Added {
-        generation: u64,
-    },
+    Added(u64),
     /// Another version runs; the words say what is different in it.
-    Changed {
-        generation: u64,
-        what: Vec<String>,
-    },
+    Changed(u64, Vec<String>),
     /// Its document has become bad; its last good version goes on.
-    Kept {
-        generation: u64,
-    },
+    Kept(u64),
     /// Its document is good again and says what runs already.
-    Restored {
-        generation: u64,
-    },
+    Restored(u64),
     /// Its document is gone; deletions go on.
-    Removed {
-        generation: u64,
-    },
+    Removed(u64),
     /// Known from the inventory; no document names it.
     Retained,
     ProviderAdded,
@@ -226,17 +215,17 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
         match &self.kind {
-            ChangeKind::Added { generation } => write!(f, "mapping {name}: generation {generation}: added"),
-            ChangeKind::Changed { generation, what } => {
+            ChangeKind::Added(generation) => write!(f, "mapping {name}: generation {generation}: added"),
+            ChangeKind::Changed(generation, what) => {
                 write!(f, "mapping {name}: generation {generation}: {}", what.join("; "))
             }
-            ChangeKind::Kept { generation } => {
+            ChangeKind::Kept(generation) => {
                 write!(f, "mapping {name}: its document cannot be used or found; generation {generation} keeps running")
             }
-            ChangeKind::Restored { generation } => {
+            ChangeKind::Restored(generation) => {
                 write!(f, "mapping {name}: its document is good again; generation {generation} keeps running")
             }
-            ChangeKind::Removed { generation } => write!(
+            ChangeKind::Removed(generation) => write!(
                 f,
                 "mapping {name}: removed with generation {generation}; its objects stay until their sources are deleted, \
                  unless its onMappingRemoved says otherwise"

@@ -24,8 +24,8 @@ pub use test::*;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::yaml::{Entries, Raw, Spanned};
@@ -272,18 +272,12 @@ pub struct BackoffSpec {
 /// mapping is not told as "matches none of three".
 pub fn json_schema() -> serde_json::Value {
     let mut generator = SchemaSettings::draft07().into_generator();
-    let kind = |name: &str, schema: schemars::Schema| {
+    let kinds = schemas(&mut generator).map(|(name, schema)| {
         serde_json::json!({
             "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
             "then": schema,
         })
-    };
-    let kinds = [
-        kind("Mapping", generator.subschema_for::<MappingDocument>()),
-        kind("ClusterProvider", generator.subschema_for::<ClusterProviderDocument>()),
-        kind("MappingTest", generator.subschema_for::<MappingTestDocument>()),
-        kind("ApiSchema", generator.subschema_for::<ApiSchemaDocument>()),
-    ];
+    });
     serde_json::json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "sync-engine.dev/v1alpha1",
@@ -299,6 +293,16 @@ pub fn json_schema() -> serde_json::Value {
     })
 }
 
+/// The schemas of documents by their kinds.
+fn schemas(generator: &mut SchemaGenerator) -> [(&'static str, Schema); 4] {
+    [
+        ("Mapping", generator.subschema_for::<MappingDocument>()),
+        ("ClusterProvider", generator.subschema_for::<ClusterProviderDocument>()),
+        ("MappingTest", generator.subschema_for::<MappingTestDocument>()),
+        ("ApiSchema", generator.subschema_for::<ApiSchemaDocument>()),
+    ]
+}
+
 /// The fields that a struct of this format must have, by the struct's name; read from the JSON Schema.
 pub fn required_fields(name: &str) -> Vec<String> {
     static REQUIRED: OnceLock<BTreeMap<String, Vec<String>>> = OnceLock::new();
@@ -307,10 +311,7 @@ pub fn required_fields(name: &str) -> Vec<String> {
 
 fn collect_required() -> BTreeMap<String, Vec<String>> {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
-    generator.subschema_for::<MappingDocument>();
-    generator.subschema_for::<ClusterProviderDocument>();
-    generator.subschema_for::<MappingTestDocument>();
-    generator.subschema_for::<ApiSchemaDocument>();
+    schemas(&mut generator);
     let required = |schema: &serde_json::Value| -> Vec<String> {
         let fields = schema["required"].as_array().into_iter().flatten();
         fields.filter_map(|field| field.as_str().map(str::to_owned)).collect()

@@ -19,19 +19,17 @@ fn mapping(before: Option<&Entry>, after: &Entry) -> Option<ChangeKind> {
     let was = before.map(|before| before.standing);
     match (was, after.standing) {
         (None, Standing::Retained) => Some(ChangeKind::Retained),
-        (None | Some(Standing::Retained), Standing::Running) => Some(ChangeKind::Added { generation }),
-        (Some(Standing::Running | Standing::KeptOnError), Standing::Retained) => {
-            Some(ChangeKind::Removed { generation })
-        }
+        (None | Some(Standing::Retained), Standing::Running) => Some(ChangeKind::Added(generation)),
+        (Some(Standing::Running | Standing::KeptOnError), Standing::Retained) => Some(ChangeKind::Removed(generation)),
         (None | Some(Standing::Running | Standing::Retained), Standing::KeptOnError) => {
-            Some(ChangeKind::Kept { generation })
+            Some(ChangeKind::Kept(generation))
         }
         (Some(was), Standing::Running) => {
             let before = before?;
             if before.generation != generation {
-                return Some(ChangeKind::Changed { generation, what: describe(&before.mapping, &after.mapping) });
+                return Some(ChangeKind::Changed(generation, describe(&before.mapping, &after.mapping)));
             }
-            (was == Standing::KeptOnError).then_some(ChangeKind::Restored { generation })
+            (was == Standing::KeptOnError).then_some(ChangeKind::Restored(generation))
         }
         (Some(Standing::Retained), Standing::Retained) | (Some(Standing::KeptOnError), Standing::KeptOnError) => None,
     }

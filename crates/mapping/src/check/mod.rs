@@ -55,7 +55,7 @@ pub fn check(mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
     for (object, rule) in checker.environment.related.iter_mut().zip(&mapping.related) {
         (object.can_be_left_out, object.lacks_one) = (rule.when.is_some(), false);
     }
-    status::check(mapping, schemas, &checker.environment, &mut checker.findings);
+    status::check(mapping, &checker.environment, &mut checker.findings);
     let mut findings = checker.findings;
     findings.sort_by_key(|finding| (finding.span.start, finding.code));
     let mut said = HashSet::new();

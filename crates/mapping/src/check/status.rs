@@ -13,22 +13,16 @@ use super::types::{Environment, Shape, Type, is_within, written};
 use crate::diagnostic::Finding;
 use crate::jsonpath::{JsonPath, Step};
 use crate::leaf::Leaf;
-use crate::schema::{Field, Form, Schema, Schemas, View};
+use crate::schema::{Field, Form, Schema, View};
 use crate::template::{Content, Template, Tree};
 use crate::yaml::{Node, quoted};
 use crate::{Mapping, MirrorRule, StatusField, StatusValue, Take};
 
-pub(super) fn check<'s>(
-    mapping: &'s Mapping,
-    schemas: &'s Schemas,
-    environment: &Environment<'s>,
-    findings: &mut Vec<Finding>,
-) {
-    let consumer = schemas.resource(&mapping.source.resource).map(|schema| &**schema);
+pub(super) fn check<'s>(mapping: &'s Mapping, environment: &Environment<'s>, findings: &mut Vec<Finding>) {
     let spec = &mapping.spec;
     let at = spec.entry("status").map(|(key, _)| key.span.clone());
     let at = at.or_else(|| Some(spec.at(&["source", "resource"])?.headline())).unwrap_or(0..0);
-    let mut status = Status { mapping, consumer, environment, findings, at };
+    let mut status = Status { mapping, consumer: environment.source, environment, findings, at };
     let node = spec.get("status");
     status.subresource();
     if let Some(node) = node {

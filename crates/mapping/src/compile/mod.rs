@@ -389,7 +389,7 @@ impl Compiler {
         let mut before = 0;
         for spec in specs {
             let members = match (&spec.sources, &spec.percent) {
-                (Some(sources), None) => Members::Labeled(self.selector(sources)),
+                (Some(sources), None) => Members::Labeled(source::selector(sources, &mut self.findings)),
                 (None, Some(percent)) if percent.value > before && percent.value <= 100 => {
                     before = percent.value;
                     Members::Percent(percent.value)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::for_each::told_apart;
-use super::{Compiler, names};
+use super::{Compiler, names, source};
 use crate::diagnostic::Finding;
 use crate::document::{Direction, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec, SourceDelete};
 use crate::expression::{Expression, RootSet};
@@ -170,7 +170,7 @@ impl Compiler {
     fn place(&mut self, spec: &RelatedPlaceSpec) -> RelatedPlace {
         let [namespace, name] =
             [&spec.namespace, &spec.name].map(|raw| self.optional(raw.as_ref(), RootSet::TEMPLATE, Text::compile));
-        let selector = spec.selector.as_ref().map(|selector| self.selector(selector));
+        let selector = spec.selector.as_ref().map(|spec| source::selector(spec, &mut self.findings));
         RelatedPlace { namespace, name, selector }
     }
 

@@ -23,7 +23,7 @@ impl Compiler {
         let clusters = self.source_clusters(spec);
         let resource = names::resource(&spec.resource, &mut self.findings);
         let when = self.optional(spec.when.as_ref(), RootSet::FILTER, Expression::compile);
-        let selector = self.selector(&spec.selector);
+        let selector = selector(&spec.selector, &mut self.findings);
         let namespaces = self.namespaces(&spec.namespaces);
         let (clusters, resource, on_exit) = (clusters?, resource?, spec.on_exit);
         let selection = self.source_selection(spec, &clusters);
@@ -77,10 +77,6 @@ impl Compiler {
             name: names::dns_subdomain(&spec.name, export, findings),
             endpoint_slice: spec.endpoint_slice.as_ref().map(|name| names::dns_subdomain(name, slice, findings)),
         }
-    }
-
-    pub(super) fn selector(&mut self, spec: &SelectorSpec) -> Selector {
-        selector(spec, &mut self.findings)
     }
 
     fn namespaces(&mut self, spec: &NamespacesSpec) -> NamespaceFilter {
