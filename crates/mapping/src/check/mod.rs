@@ -263,10 +263,8 @@ impl<'s> Checker<'s> {
         for (field, pointers) in [("ignore", &rule.ignore), ("atCreation", &rule.at_creation)] {
             let nodes = node.at(&["apply", field]).map_or(&[][..], |list| list.items());
             for (node, pointer) in nodes.iter().zip(pointers) {
-                let of_schema = schema.and_then(|schema| {
-                    let required = || target::required(node, pointer, schema.view()).filter(|_| field == "ignore");
-                    target::pointer(node, pointer, schema.view()).or_else(required)
-                });
+                let is_ignored = field == "ignore";
+                let of_schema = schema.and_then(|schema| target::pointer(node, pointer, schema.view(), is_ignored));
                 let marked = || target::marked(node, pointer).filter(|_| field == "atCreation");
                 self.findings.extend(of_schema.or_else(marked).or_else(|| target::unwritten(node, pointer, written)));
             }

@@ -254,10 +254,10 @@ impl<'s> Reads<'_, 's> {
     }
 }
 
-/// What is wrong with a pointer to a field that is left to others.
-pub(super) fn pointer(node: &Node, pointer: &Pointer, root: View<'_>) -> Option<Finding> {
+/// What is wrong with a pointer to a field that is left to others; `never_set`: also when the object is created.
+pub(super) fn pointer(node: &Node, pointer: &Pointer, root: View<'_>, never_set: bool) -> Option<Finding> {
     let text = &pointer.text;
-    let mut view = root;
+    let (mut view, mut is_required) = (root, false);
     let mut above = Vec::new();
     for step in &pointer.steps {
         let segment = match step {
@@ -275,7 +275,7 @@ pub(super) fn pointer(node: &Node, pointer: &Pointer, root: View<'_>) -> Option<
                     let message = format!("`{text}` leads to no list of {} with such items", root.schema().kind);
                     return Some(Finding::new("SE0118", node.headline(), message).label("no such items"));
                 };
-                view = below;
+                (view, is_required) = (below, false);
                 above.push("*".to_owned());
                 continue;
             }
@@ -292,6 +292,7 @@ pub(super) fn pointer(node: &Node, pointer: &Pointer, root: View<'_>) -> Option<
             _ if view.form() == Form::List => Field::Unknown,
             _ => view.field(&segment),
         };
+        is_required = view.required().any(|name| name == segment);
         view = match below {
             Field::Known(below) => below,
             Field::Open => return None,
@@ -303,19 +304,9 @@ pub(super) fn pointer(node: &Node, pointer: &Pointer, root: View<'_>) -> Option<
         };
         above.push(segment);
     }
-    None
-}
-
-/// A pointer to a field that the object must have from the start: others come too late.
-pub(super) fn required(node: &Node, pointer: &Pointer, root: View<'_>) -> Option<Finding> {
-    let (Step::Field(last), above) = pointer.steps.split_last()? else { return None };
-    let view = above.iter().try_fold(root, |view, step| match step {
-        Step::Field(name) => known(view, name),
-        Step::Each | Step::With { .. } => view.item(),
-    })?;
-    let is_required = view.required().any(|name| name == last) && !known(view, last)?.has_default();
-    is_required.then(|| {
-        let message = format!("{} requires `{}`, which is left to others", root.schema().kind, pointer.text);
+    // The object must have it from the start: others come too late.
+    (never_set && is_required && !view.has_default()).then(|| {
+        let message = format!("{} requires `{text}`, which is left to others", root.schema().kind);
         let finding = Finding::new("SE0503", node.headline(), message).label("never set");
         finding.help("`atCreation` sets it once, and leaves it to others from then on")
     })
