@@ -16,6 +16,8 @@ pub(super) enum Misfit {
     Value(String),
     /// It can be such a value.
     Choices(String),
+    /// It can be any text, and some are taken alone.
+    Text(String),
 }
 
 impl Misfit {
@@ -34,6 +36,10 @@ impl Misfit {
             Self::Choices(why) => {
                 let message = format!("`{path}` of {kind} does not take each value of {what}");
                 Finding::new(codes[1], node.headline(), message).help(why.clone())
+            }
+            Self::Text(why) => {
+                let message = format!("`{path}` of {kind} does not take every text of {what}");
+                Finding::new("SE0506", node.headline(), message).label("any text can come here").help(why.clone())
             }
         }
     }
@@ -67,12 +73,23 @@ pub(super) fn literal(value: &Value, view: View<'_>) -> Option<Misfit> {
     maximum.filter(|maximum| number > *maximum).map(|maximum| Misfit::Value(format!("the largest value is {maximum}")))
 }
 
-/// A value of an enum that a place does not take.
+/// A value of an enum, or a text without one, that a place does not take.
 fn choices(own: View<'_>, place: View<'_>) -> Option<Misfit> {
+    let Some(values) = own.choices() else { return any_text(own, place) };
     let taken = place.choices()?;
-    let other = own.choices()?.iter().find(|value| !value.is_null() && !taken.contains(value))?;
+    let other = values.iter().find(|value| !value.is_null() && !taken.contains(value))?;
     let taken = quoted(taken.iter().map(plain));
     Some(Misfit::Choices(format!("one of {taken} is taken, and it can be `{}`", plain(other))))
+}
+
+/// A text that its own schema does not bound, where a place takes some texts alone.
+fn any_text(own: View<'_>, place: View<'_>) -> Option<Misfit> {
+    let taken = match (place.choices(), place.bounds().0) {
+        _ if own.bounds().0.is_some() || own.form() != Form::Text => return None,
+        (Some(choices), _) => format!("one of {} is taken: list them as `enum`", quoted(choices.iter().map(plain))),
+        (None, pattern) => format!("the pattern is `{}`: write it", pattern?),
+    };
+    Some(Misfit::Text(format!("{taken} in the consumers' schema, too")))
 }
 
 fn plain(value: &Value) -> String {

@@ -132,7 +132,7 @@ impl<'s> Status<'_, 's> {
         for mismatch in types.iter().flat_map(|one| fit::mismatches(one, view)) {
             match mismatch {
                 // It is told below.
-                Mismatch::Misfit { misfit: Misfit::Choices(_), .. } => {}
+                Mismatch::Misfit { misfit: Misfit::Choices(_) | Misfit::Text(_), .. } => {}
                 Mismatch::Misfit { misfit, below, view, .. } => {
                     self.findings.push(misfitting(at, &format!("{path}{below}"), view, &misfit));
                 }

@@ -9,7 +9,7 @@ use super::fit::{self, Misfit, Mismatch};
 use super::reads::{Reads, with_suggestion};
 use super::reserved::holds_free_text;
 use super::safety;
-use super::types::{Bound, Environment, Type, any_consumers};
+use super::types::{Bound, Environment, Type, any_consumers, is_within};
 use crate::Kind;
 use crate::diagnostic::Finding;
 use crate::expression::{Expr, Expression, Segment};
@@ -76,6 +76,7 @@ impl<'s> Reads<'_, 's> {
             Content::Text(text) => {
                 let printed = self.text(text);
                 let mut written = Bound::made(Form::Text, &printed);
+                let before = self.findings.len();
                 self.typed(node, &written.types, place);
                 if !written.is_consumers {
                     return written;
@@ -84,6 +85,10 @@ impl<'s> Reads<'_, 's> {
                 let words: Vec<_> = words.collect();
                 // A text that is nothing but what it prints is written as a value is.
                 let is_bare = text.can_be_bare(&|expr| decided::prints_any(&self.environment, expr, false));
+                if is_bare && self.findings.len() == before {
+                    let is_open = |one: &&Type<'s>| one.form() == Form::Text && one.values().is_none();
+                    self.typed(node, &words.iter().filter(is_open).cloned().collect::<Vec<_>>(), place);
+                }
                 let types = if is_bare { words } else { vec![Type::Text(words)] };
                 if let Some(kind) = place.kind {
                     let alone = if is_bare { &types[..] } else { &[][..] };
@@ -240,8 +245,16 @@ impl<'s> Reads<'_, 's> {
         let at = place.path.join(".");
         for mismatch in types.iter().flat_map(|one| fit::mismatches(one, view)) {
             self.findings.push(match mismatch {
+                // Other texts are not the consumer's, and names have a form of their own.
+                Mismatch::Misfit { path, misfit: Misfit::Text(_), .. }
+                    if !is_within(&path, "source") || is_within(&path, "source.metadata") =>
+                {
+                    continue;
+                }
                 // It may be one of those that are taken.
-                Mismatch::Misfit { path, misfit: Misfit::Choices(_), .. } if self.environment.speaks_of(&path) => {
+                Mismatch::Misfit { path, misfit: Misfit::Choices(_) | Misfit::Text(_), .. }
+                    if self.environment.speaks_of(&path) =>
+                {
                     continue;
                 }
                 Mismatch::Misfit { path, below, view, misfit } => {
