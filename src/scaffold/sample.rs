@@ -16,30 +16,20 @@ const SHOWN: usize = 3;
 /// Of several values allowed, the ones that say that all is well.
 const GOOD: [&str; 8] = ["Running", "Ready", "Active", "Available", "Healthy", "Succeeded", "Bound", "True"];
 
-/// Texts for fields that carry no rule but a telling name: the end of the name, in lower case, and the text.
-const BY_NAME: [(&str, &str); 22] = [
-    ("image", "registry.example.com/example:1.0.0"),
-    ("imagename", "registry.example.com/example:1.0.0"),
-    ("version", "1.0.0"),
-    ("storage", "1Gi"),
-    ("size", "1Gi"),
-    ("memory", "1Gi"),
-    ("cpu", "100m"),
-    ("schedule", "0 0 * * *"),
-    ("interval", "1h"),
-    ("duration", "1h"),
-    ("timeout", "1h"),
-    ("email", "someone@example.com"),
-    ("url", "https://example.com"),
-    ("uri", "https://example.com"),
-    ("server", "https://example.com"),
-    ("endpoint", "https://example.com"),
-    ("host", "example.com"),
-    ("hostname", "example.com"),
-    ("domain", "example.com"),
-    ("path", "/example"),
-    ("phase", "Running"),
-    ("port", "http"),
+/// Texts for fields that carry no rule but a telling name: the text, and how such names end, in lower case.
+const BY_NAME: [(&str, &[&str]); 12] = [
+    ("registry.example.com/example:1.0.0", &["image", "imagename"]),
+    ("1.0.0", &["version"]),
+    ("1Gi", &["storage", "size", "memory"]),
+    ("100m", &["cpu"]),
+    ("0 0 * * *", &["schedule"]),
+    ("1h", &["interval", "duration", "timeout"]),
+    ("someone@example.com", &["email"]),
+    ("https://example.com", &["url", "uri", "server", "endpoint"]),
+    ("example.com", &["host", "hostname", "domain"]),
+    ("/example", &["path"]),
+    ("Running", &["phase"]),
+    ("http", &["port"]),
 ];
 
 /// A value with what the schema requires; `name` is the field's that holds it.
@@ -170,7 +160,7 @@ fn of_format(format: &str) -> Option<&'static str> {
 
 fn by_name(name: &str) -> Option<&'static str> {
     let lower = name.to_ascii_lowercase();
-    BY_NAME.iter().find(|(ending, _)| lower.ends_with(ending)).map(|(_, text)| *text)
+    BY_NAME.iter().find(|(_, ends)| ends.iter().any(|end| lower.ends_with(end))).map(|(text, _)| *text)
 }
 
 fn matches(schema: &Value, text: &str) -> bool {

@@ -14,18 +14,14 @@ use crate::template::{Template, Text};
 use crate::yaml::{Node, NodeValue, Raw, Spanned};
 use crate::{Kind, ObjectRule, RelatedRule};
 
-/// What the server or the engine says about an object, never a template.
-const METADATA_OF_OTHERS: [(&str, &str); 9] = [
-    ("namespace", "it comes from `placement.namespace`"),
-    ("generateName", "a rendered object has one name, from `placement.name` or `metadata.name`"),
-    ("uid", "the server sets it"),
-    ("resourceVersion", "the server sets it"),
-    ("generation", "the server sets it"),
-    ("creationTimestamp", "the server sets it"),
-    ("deletionTimestamp", "the server sets it"),
-    ("managedFields", "the server sets it"),
-    ("selfLink", "the server sets it"),
+/// What the server or the engine says about an object, never a template: why, and the fields.
+const METADATA_OF_OTHERS: [(&str, &[&str]); 3] = [
+    ("it comes from `placement.namespace`", &["namespace"]),
+    ("a rendered object has one name, from `placement.name` or `metadata.name`", &["generateName"]),
+    ("the server sets it", OF_SERVER),
 ];
+const OF_SERVER: &[&str] =
+    &["uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"];
 
 /// Pointers that would leave an object without its identity.
 const NEVER_IGNORED: [&str; 6] = ["", "/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace"];
@@ -151,8 +147,8 @@ impl Compiler {
                 self.report(finding.help("use it one level deeper: `labels: {$merge: …}`"));
             }
         }
-        for (field, why) in METADATA_OF_OTHERS {
-            if let Some((key, _)) = metadata.entry(field) {
+        for (why, fields) in METADATA_OF_OTHERS {
+            for (key, field) in fields.iter().filter_map(|field| Some((&metadata.entry(field)?.0, field))) {
                 let message = format!("a template does not set `metadata.{field}`");
                 self.report(Finding::new("SE0113", key.span.clone(), message).help(format!("leave it out: {why}")));
             }
