@@ -171,29 +171,24 @@ impl<'a> Selection<'a> {
         let mut chosen = Vec::new();
         for (name, candidates) in by_name {
             let winner = self.winner(name, &candidates);
-            let losers = candidates.iter().enumerate().filter(|(index, _)| Some(*index) != winner);
-            for (_, candidate) in losers {
-                let home = self.before.mappings.get(name).and_then(|entry| entry.file.clone());
-                let other = winner.map(|winner| candidates[winner].path.to_owned()).or(home).unwrap_or_default();
-                self.refuse_name(candidate.path, candidate.name_span.clone(), "mapping", name, &other);
+            let home = self.before.mappings.get(name).and_then(|entry| entry.file.as_deref());
+            let other = winner.map(|winner| winner.path).or(home).unwrap_or_default();
+            for loser in candidates.iter().filter(|one| !winner.is_some_and(|winner| std::ptr::eq(*one, winner))) {
+                self.refuse_name(loser.path, loser.name_span.clone(), "mapping", name, other);
             }
-            chosen.extend(winner.map(|winner| candidates[winner].clone()));
+            chosen.extend(winner.cloned());
         }
         chosen
     }
 
     /// `None`: the running one's own document is broken, and it keeps its name.
-    fn winner(&self, name: &str, candidates: &[Candidate<'a>]) -> Option<usize> {
+    fn winner<'c>(&self, name: &str, candidates: &'c [Candidate<'a>]) -> Option<&'c Candidate<'a>> {
         let running = self.before.mappings.get(name).filter(|entry| entry.standing != Standing::Retained);
         let home = running.and_then(|entry| entry.file.as_deref());
-        let at_home = |same_text: bool| {
-            candidates.iter().position(|candidate| {
-                let text_fits = running.is_some_and(|entry| entry.mapping.text == candidate.mapping.text);
-                home == Some(candidate.path) && (!same_text || text_fits)
-            })
-        };
-        let broken_at_home = home.is_some_and(|home| self.broken.contains(home));
-        at_home(true).or_else(|| at_home(false)).or(if broken_at_home { None } else { Some(0) })
+        let at_home = || candidates.iter().filter(move |one| home == Some(one.path));
+        let is_same = |one: &&Candidate<'_>| running.is_some_and(|entry| entry.mapping.text == one.mapping.text);
+        let first = candidates.first().filter(|_| !home.is_some_and(|home| self.broken.contains(home)));
+        at_home().find(is_same).or_else(|| at_home().next()).or(first)
     }
 
     /// Before any candidate is looked at: they are compared with each other.
