@@ -463,19 +463,29 @@ async fn is_undefined(endpoint: &Endpoint, resource: &Resource) -> Result<bool, 
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::multicluster::connection::{ConnectionSource, ConnectionSpec, Held};
+    use crate::multicluster::connection::{ConnectionError, ConnectionSource, ConnectionSpec, Held, Process};
 
-    #[tokio::test]
-    async fn a_kind_that_is_served_again_is_looked_up_again() {
+    pub type Open = fn(ConnectionSpec, &Process) -> Result<Arc<Connection>, ConnectionError>;
+
+    /// To an address at which nobody answers.
+    pub fn connection_by(open: Open) -> Arc<Connection> {
         let text = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
             "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}"#;
         let source = ConnectionSource::Held { kubeconfig: Held::new("a test".into(), text.into()), context: None };
-        let connection = Connection::open(ConnectionSpec { name: "target".into(), source }).expect("a connection");
-        let target = Target::new("target", connection, Arc::default()).expect("a target");
+        open(ConnectionSpec { name: "target".into(), source }, &Process::default()).expect("a connection")
+    }
+
+    pub fn connection() -> Arc<Connection> {
+        connection_by(Connection::of_process)
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_is_served_again_is_looked_up_again() {
+        let target = Target::new("target", connection(), Arc::default()).expect("a target");
         let kind = Kind::new("example.dev", "v1", "Widget");
         let served = ServedKind { resource: kind.resource("widgets"), namespaced: false };
         target.state.lock().kinds.insert(kind.clone(), Ok(served));

@@ -548,20 +548,15 @@ async fn follow_schema(controller: Weak<Controller>, scope: WatchScope, served: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Held};
+    use crate::engine::target::tests::connection;
 
     #[tokio::test(start_paused = true)]
     async fn an_api_that_a_cluster_does_not_serve_and_that_may_have_objects_is_told_for_as_long() {
-        let text = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
-            "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}"#;
-        let kubeconfig = Held::new("a test".into(), text.into());
-        let source = ConnectionSource::Held { kubeconfig, context: None };
-        let connection = Connection::open(ConnectionSpec { name: "edge".into(), source }).expect("a connection");
         let told = Told { health: Health::default(), component: "mapping widgets: sources at edge".into() };
         let (health, mut changes) = (told.health.clone(), told.health.changes());
         // No definition tells that one of Kubernetes' own is gone.
         let resource = Resource::new("apps", "v1beta1", "deployments");
-        let endpoint = connection.endpoint();
+        let endpoint = connection().endpoint();
         tokio::select! {
             biased;
             () = removal(&endpoint, Some(&resource), Some(&told)) => panic!("nobody removed it"),

@@ -16,10 +16,11 @@ use crate::engine::keeper::{check_first, check_sources, heed_home, is_final, rea
 use crate::engine::serving::compiled;
 use crate::engine::slots::double;
 use crate::engine::target::aliases;
-use crate::health::Level;
+use crate::engine::target::tests::{Open, connection, connection_by};
+use crate::health::{Health, Level};
 use crate::mapping::{OnExit, Resource, Side, Traits};
 use crate::multicluster::Object;
-use crate::multicluster::connection::{Connection, ConnectionError, ConnectionSource, ConnectionSpec, Process};
+use crate::multicluster::connection::Connection;
 use crate::multicluster::permit::Lease;
 use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::{ClusterSpec, ProviderName, WatchScope};
@@ -40,21 +41,6 @@ spec:
     - id: copy
       template: {apiVersion: v1, kind: ConfigMap, data: {size: "1"}}
 "#;
-
-fn connection() -> Arc<Connection> {
-    connection_by(Connection::of_process)
-}
-
-type Open = fn(ConnectionSpec, &Process) -> Result<Arc<Connection>, ConnectionError>;
-
-fn connection_by(open: Open) -> Arc<Connection> {
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    let text = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
-        "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}"#;
-    std::fs::write(file.path(), text).expect("it is written");
-    let source = ConnectionSource::Kubeconfig { path: file.path().into(), context: None };
-    open(ConnectionSpec { name: "target".into(), source }, &Process::default()).expect("a connection")
-}
 
 fn pipeline(lease: Lease) -> Arc<Pipeline> {
     pipeline_among([].into(), lease)
@@ -476,42 +462,26 @@ async fn who_waits_for_the_state_store_is_woken_by_the_first_reason_and_by_none_
     }
 }
 
-#[tokio::test]
-async fn a_target_that_cannot_be_reached_is_news_once() {
-    let connection = connection();
-    let target = Arc::new(Target::new("target", connection.clone(), Arc::default()).expect("a target"));
-    let (events, mut news) = mpsc::channel(8);
-    let (found, health) = (target.clone(), Instruments::default().health.clone());
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move { found.discover(&health, &events).await });
-    tokio::task::yield_now().await;
-    let mut answered = async |identity: Result<String, String>| {
-        connection.identity().doubt();
-        connection.identity().confirm(connection.identity().doubts().catch_up(), identity);
-        tokio::task::yield_now().await;
-        std::iter::from_fn(|| news.try_recv().ok()).count()
-    };
-    assert_eq!(answered(Err("refused".into())).await, 1 + 1, "that it is looked up, and that it is lost");
-    assert_eq!(answered(Err("no answer".into())).await, 0);
-    assert_eq!(answered(Err("refused".into())).await, 0);
-    target.retire();
-    tasks.join_all().await;
-}
-
 /// One cluster of many holds up no roll-out.
 #[tokio::test]
-async fn a_target_of_a_fleet_that_cannot_be_reached_leaves_the_engine_ready() {
-    for is_of_fleet in [true, false] {
-        let connection = if is_of_fleet { connection_by(Connection::of_fleet) } else { connection() };
-        let target = Arc::new(Target::new("fleet/a", connection.clone(), Arc::default()).expect("a target"));
-        let (events, _news) = mpsc::channel(8);
-        let (found, instruments) = (target.clone(), Instruments::default());
-        let health = instruments.health.clone();
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move { found.discover(&health, &events).await });
-        connection.identity().confirm(0, Err("refused".into()));
+async fn a_target_that_cannot_be_reached_is_news_once_and_one_of_a_fleet_leaves_the_engine_ready() {
+    for (open, is_of_fleet) in [Connection::of_process as Open, Connection::of_fleet].into_iter().zip([false, true]) {
+        let connection = connection_by(open);
+        let target = Arc::new(Target::new("target", connection.clone(), Arc::default()).expect("a target"));
+        let (events, mut news) = mpsc::channel(8);
+        let (found, health) = (target.clone(), Health::default());
+        let (mut tasks, told) = (JoinSet::new(), health.clone());
+        tasks.spawn(async move { found.discover(&told, &events).await });
         tokio::task::yield_now().await;
-        let health = &instruments.health;
+        let mut answered = async |identity: Result<String, String>| {
+            connection.identity().doubt();
+            connection.identity().confirm(connection.identity().doubts().catch_up(), identity);
+            tokio::task::yield_now().await;
+            std::iter::from_fn(|| news.try_recv().ok()).count()
+        };
+        assert_eq!(answered(Err("refused".into())).await, 1 + 1, "that it is looked up, and that it is lost");
+        assert_eq!(answered(Err("no answer".into())).await, 0);
+        assert_eq!(answered(Err("refused".into())).await, 0);
         assert_eq!((health.standings().len(), health.is_ready()), (1, is_of_fleet));
         target.retire();
         tasks.join_all().await;
