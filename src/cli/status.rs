@@ -19,7 +19,7 @@ use super::options::{Listen, listen};
 use super::terminal::count;
 use super::{Exit, Misconfigured, ask, terminal};
 use crate::object::with_namespace;
-use crate::server::api::{Filter, Leader, Page, Source, Status, Wrong};
+use crate::server::api::{Filter, Leader, Page, Source, SourceName, Status, Wrong};
 use crate::server::changes::Change;
 use crate::server::status::{MappingOverview, ReasonOverview};
 use crate::table;
@@ -210,7 +210,7 @@ pub(super) fn age(seconds: u64) -> String {
 }
 
 fn source_row(source: &Source) -> [String; 6] {
-    let Source { mapping, cluster, namespace, name, target, reason, seconds, .. } = source;
+    let Source { of: SourceName { mapping, cluster, namespace, name, target }, reason, seconds, .. } = source;
     let title = with_namespace(namespace, name);
     [reason.clone(), age(*seconds), title, cluster.clone(), mapping.clone(), target.clone()]
 }

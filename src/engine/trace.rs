@@ -35,13 +35,8 @@ impl api::Sources for Pipeline {
     }
 
     fn not_synced(&self) -> Vec<api::Source> {
-        let target = self.target();
         let source = |(key, how): (Key, Unsettled)| api::Source {
-            mapping: self.writer.mapping().to_owned(),
-            cluster: key.cluster.to_string(),
-            namespace: key.namespace.to_string(),
-            name: key.name.to_string(),
-            target: target.clone(),
+            of: source_name(self, &key),
             reason: how.cause.unwrap_or(Cause::RequestFailed).as_str().to_owned(),
             message: how.why,
             seconds: how.since.elapsed().as_secs(),
@@ -50,15 +45,8 @@ impl api::Sources for Pipeline {
     }
 
     fn owners(&self, object: &ObjectName) -> Vec<SourceName> {
-        let owners = self.sources_of_object(&object.kind, &object.namespace, &object.name).into_iter();
-        let name = |key: Key| SourceName {
-            mapping: self.writer.mapping().to_owned(),
-            cluster: key.cluster.to_string(),
-            namespace: key.namespace.to_string(),
-            name: key.name.to_string(),
-            target: self.target(),
-        };
-        owners.map(name).collect()
+        let owners = self.sources_of_object(&object.kind, &object.namespace, &object.name);
+        owners.iter().map(|key| source_name(self, key)).collect()
     }
 
     fn trace(self: Arc<Self>, asked: Asked) -> BoxFuture<'static, Option<TracedSource>> {
@@ -74,6 +62,16 @@ impl api::Sources for Pipeline {
                 Err(why) => unseen(&self, &key, context.past, why),
             })
         })
+    }
+}
+
+fn source_name(pipeline: &Pipeline, key: &Key) -> SourceName {
+    SourceName {
+        mapping: pipeline.writer.mapping().to_owned(),
+        cluster: key.cluster.to_string(),
+        namespace: key.namespace.to_string(),
+        name: key.name.to_string(),
+        target: pipeline.generation().target.name.clone(),
     }
 }
 

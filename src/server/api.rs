@@ -83,13 +83,8 @@ pub struct Wrong {
 /// A source that is not in sync.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Source {
-    pub mapping: String,
-    /// Of the source; in kcp, the name of the logical cluster.
-    pub cluster: String,
-    pub namespace: String,
-    pub name: String,
-    /// The connection of the target that this is about.
-    pub target: String,
+    #[serde(flatten)]
+    pub of: SourceName,
     /// As the condition `Synced` has it.
     pub reason: String,
     pub message: String,
@@ -133,9 +128,11 @@ pub trait Sources: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SourceName {
     pub mapping: String,
+    /// Of the source; in kcp, the name of the logical cluster.
     pub cluster: String,
     pub namespace: String,
     pub name: String,
+    /// The connection of the target.
     pub target: String,
 }
 
@@ -179,7 +176,7 @@ pub struct Items<T> {
 impl Source {
     /// What the page behind this one begins after.
     fn position(&self) -> String {
-        let Self { mapping, cluster, namespace, name, target, .. } = self;
+        let SourceName { mapping, cluster, namespace, name, target } = &self.of;
         // No name has a slash.
         [mapping, cluster, namespace, name, target].map(String::as_str).join("/")
     }
@@ -349,16 +346,9 @@ pub mod tests {
     use super::*;
 
     pub fn source(name: &str, reason: &str) -> Source {
-        Source {
-            mapping: "m".to_owned(),
-            cluster: "c".to_owned(),
-            namespace: "n".to_owned(),
-            name: name.to_owned(),
-            target: "target".to_owned(),
-            reason: reason.to_owned(),
-            message: String::new(),
-            seconds: 1,
-        }
+        let [mapping, cluster, namespace, name, target] = ["m", "c", "n", name, "target"].map(str::to_owned);
+        let of = SourceName { mapping, cluster, namespace, name, target };
+        Source { of, reason: reason.to_owned(), message: String::new(), seconds: 1 }
     }
 
     #[test]
@@ -369,7 +359,7 @@ pub mod tests {
         loop {
             let page = page(all.clone(), &filter);
             assert!(page.items.len() <= 10);
-            names.extend(page.items.into_iter().map(|source| source.name));
+            names.extend(page.items.into_iter().map(|source| source.of.name));
             let Some(next) = page.next else { break };
             filter.after = Some(next);
         }
@@ -393,6 +383,6 @@ pub mod tests {
         let all = vec![source("a", "Conflict"), source("b", "Refused")];
         let filter = Filter { reason: Some("Refused".to_owned()), ..Filter::default() };
         let Page { items, next } = page(all, &filter);
-        assert_eq!((items.len(), items[0].name.as_str(), next), (1, "b", None));
+        assert_eq!((items.len(), items[0].of.name.as_str(), next), (1, "b", None));
     }
 }

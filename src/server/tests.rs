@@ -131,6 +131,13 @@ async fn metrics_are_in_the_format_that_is_asked_for() {
 
 struct Unsettled(&'static str);
 
+impl Unsettled {
+    fn source(&self, name: &str, reason: &str) -> api::Source {
+        let source = source(name, reason);
+        api::Source { of: api::SourceName { mapping: self.0.to_owned(), ..source.of }, ..source }
+    }
+}
+
 impl api::Sources for Unsettled {
     fn mapping(&self) -> &str {
         self.0
@@ -141,14 +148,7 @@ impl api::Sources for Unsettled {
     }
 
     fn owners(&self, object: &api::ObjectName) -> Vec<api::SourceName> {
-        let name = |name: String| api::SourceName {
-            mapping: self.0.to_owned(),
-            cluster: "c".to_owned(),
-            namespace: "n".to_owned(),
-            name,
-            target: "target".to_owned(),
-        };
-        (object.kind == "Database").then(|| name(object.name.clone())).into_iter().collect()
+        (object.kind == "Database").then(|| self.source(&object.name, "").of).into_iter().collect()
     }
 
     fn trace(self: Arc<Self>, asked: api::Asked) -> BoxFuture<'static, Option<api::TracedSource>> {
@@ -158,8 +158,7 @@ impl api::Sources for Unsettled {
     }
 
     fn not_synced(&self) -> Vec<api::Source> {
-        let source = |(name, reason)| api::Source { mapping: self.0.to_owned(), ..source(name, reason) };
-        [("a", "Conflict"), ("b", "Refused")].into_iter().map(source).collect()
+        [("a", "Conflict"), ("b", "Refused")].map(|(name, reason)| self.source(name, reason)).into()
     }
 }
 
@@ -174,7 +173,7 @@ async fn programs_ask_for_the_status_and_for_sources_that_are_not_in_sync() {
     assert_eq!((status.engine.as_str(), status.conditions[0].level.as_str()), ("main", "waiting"));
     let page = ask(&shared, "GET", "/api/v1/sources?mapping=two&reason=Refused").await;
     let page: api::Page<api::Source> = serde_json::from_str(&page.body).expect("JSON");
-    let found: Vec<_> = page.items.iter().map(|source| (source.mapping.as_str(), source.name.as_str())).collect();
+    let found: Vec<_> = page.items.iter().map(|source| (source.of.mapping.as_str(), source.of.name.as_str())).collect();
     assert_eq!((found, page.next), (vec![("two", "b")], None));
     assert_eq!(ask(&shared, "GET", "/api/v1/sources?reasons=Refused").await.code, 400);
 }
