@@ -250,8 +250,7 @@ impl Approvals {
     /// The request's.
     pub async fn decide(&self, record: &Record, decision: Decision) -> Result<(), RequestError> {
         let body = Bytes::from(record.decision(&self.0.engine, &self.0.namespace, decision).to_string());
-        let name = name(&self.0.engine, &record.mapping, APPROVAL);
-        self.0.apply_config_map(&name, APPROVER, body).await.map(drop)
+        self.0.apply_config_map(&self.name(&record.mapping, APPROVAL), APPROVER, body).await.map(drop)
     }
 
     fn name(&self, mapping: &str, what: &str) -> String {
@@ -460,9 +459,7 @@ impl Attendant {
     /// Nothing is held any more.
     async fn end(&self, mapping: &str, recorded: &mut Recorded) -> Result<(), Problem> {
         let Some(approvals) = self.permitted() else { return Ok(()) };
-        if let Some(record) = approvals.record(mapping).await.map_err(Problem::Unread)? {
-            approvals.remove(&record).await.map_err(Problem::Unwritten)?;
-        }
+        approvals.0.delete_as_it_is(&approvals.name(mapping, RECORD)).await.map_err(Problem::Unwritten)?;
         recorded.mappings.remove(mapping);
         Ok(())
     }

@@ -300,22 +300,6 @@ impl Inventories {
         }
     }
 
-    /// Deletes the state store of a mapping as it is now: a request that comes late hits none that was written since.
-    ///
-    /// # Errors
-    /// The request's; one that is gone already is fine.
-    pub async fn remove(&self, mapping: &str) -> Result<(), RequestError> {
-        self.delete_as_it_is(&self.name(mapping)).await
-    }
-
-    /// The same for what home says of a mapping.
-    ///
-    /// # Errors
-    /// The request's; one that is gone already is fine.
-    pub async fn remove_list_of_targets(&self, mapping: &str) -> Result<(), RequestError> {
-        self.delete_as_it_is(&name_of_list(&self.engine, mapping)).await
-    }
-
     /// Deletes what is there of a mapping that leaves nothing behind, each ConfigMap as it is now: last what says where to look.
     ///
     /// # Errors
@@ -328,7 +312,9 @@ impl Inventories {
         Ok(())
     }
 
-    async fn delete_as_it_is(&self, name: &str) -> Result<(), RequestError> {
+    /// Deletes a ConfigMap as it is now: a request that comes late hits none that was written since. One that is gone already is
+    /// fine.
+    pub(super) async fn delete_as_it_is(&self, name: &str) -> Result<(), RequestError> {
         let Some(found) = self.config_map(name).await? else { return Ok(()) };
         self.delete_config_map(name, metadata(&found, "uid"), metadata(&found, "resourceVersion")).await
     }

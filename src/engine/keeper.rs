@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::info;
 
 use super::controller::Feed;
-use super::inventory::{Inventory, SourceId};
+use super::inventory::{self, Inventory, SourceId};
 use super::pipeline::learned::LATE_REQUEST;
 use super::pipeline::{Generation, NOT_READ, Pipeline};
 use super::serving::{compiled, names_other_sources, other_document};
@@ -546,7 +546,8 @@ pub(super) async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), R
     let (generation, mapping) = (pipeline.generation(), pipeline.writer.mapping());
     let at = |endpoint: Endpoint| pipeline.shared.inventories(endpoint.permitted(permit.clone()));
     if !pipeline.is_unrecorded() {
-        at(generation.target.endpoint()).remove(mapping).await?;
+        let store = at(generation.target.endpoint());
+        store.delete_as_it_is(&inventory::name(&store.engine, mapping)).await?;
     }
     pipeline.take_leave(&generation);
     let is_last = pipeline.controller.pipelines().iter().all(|one| one.has_taken_leave());
@@ -554,7 +555,8 @@ pub(super) async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), R
         Some(home) => {
             // None of them writes it any more.
             *pipeline.controller.told_home.lock().await = ToldHome::default();
-            at(home.endpoint()).remove_list_of_targets(mapping).await
+            let home = at(home.endpoint());
+            home.delete_as_it_is(&inventory::name_of_list(&home.engine, mapping)).await
         }
         None => Ok(()),
     }
