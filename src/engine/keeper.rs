@@ -74,7 +74,9 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
         let confirmed = result.as_ref().ok().cloned();
         say(&pipeline, &generation, result);
         let pause = match confirmed {
-            Some(inventory) if is_final(&pipeline, &inventory) && !unanswered.has_open() => {
+            Some(inventory)
+                if is_final(&pipeline, &inventory) && !unanswered.is_home_untold && !unanswered.write.may_come() =>
+            {
                 match generation.mapping.is_beside() {
                     true => LOOK,
                     false => Duration::MAX,
@@ -84,12 +86,12 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
             None => RETRY.delay(failures, &mut jitter),
         };
         // A write that came later would create what is removed.
-        if !unanswered.may_be_written() && has_left(&pipeline).await {
+        if !unanswered.write.may_come() && has_left(&pipeline).await {
             match remove(&pipeline, &permit).await {
                 Ok(()) => {
                     let _ = events.send(Event::Left(slot.clone())).await;
                 }
-                Err(error) => unanswered.removal_failed(&error),
+                Err(error) => unanswered.removal.failed(&error),
             }
         }
         // Cancel-safe: a permit that is not taken stays stored.
@@ -104,39 +106,26 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
 /// says of the mapping.
 #[derive(Debug, Default)]
 struct Unanswered {
-    write: Option<Instant>,
-    removal: Option<Instant>,
+    /// By one, a former document may come back, or what was removed.
+    write: Late,
+    /// What is there now may be removed, as long as nobody writes it.
+    removal: Late,
     /// Whether home could not be told, whatever it said.
     is_home_untold: bool,
 }
 
-impl Unanswered {
-    fn write_failed(&mut self, error: &RequestError) {
-        self.write = error.retryable().then(Instant::now).or(self.write);
+/// When a request last failed without the word of a server.
+#[derive(Debug, Default)]
+struct Late(Option<Instant>);
+
+impl Late {
+    fn failed(&mut self, error: &RequestError) {
+        self.0 = error.retryable().then(Instant::now).or(self.0);
     }
 
-    fn removal_failed(&mut self, error: &RequestError) {
-        self.removal = error.retryable().then(Instant::now).or(self.removal);
+    fn may_come(&self) -> bool {
+        self.0.is_some_and(|at| at.elapsed() < LATE_REQUEST)
     }
-
-    /// A former document may come back, or what was removed.
-    fn may_be_written(&self) -> bool {
-        may_come(self.write)
-    }
-
-    /// Whether it is to be looked at again by and by.
-    fn has_open(&self) -> bool {
-        self.is_home_untold || self.may_be_written()
-    }
-
-    /// What is there now may be removed, as long as nobody writes it.
-    fn may_be_removed(&self) -> bool {
-        may_come(self.removal)
-    }
-}
-
-fn may_come(unanswered: Option<Instant>) -> bool {
-    unanswered.is_some_and(|at| at.elapsed() < LATE_REQUEST)
 }
 
 /// Whether nothing can change by itself: no kind of a former generation, no mapping that is leaving, and no release that is open.
@@ -202,7 +191,7 @@ async fn confirm(
     unanswered: &mut Unanswered,
 ) -> Result<Inventory, Doubt> {
     let inventories = pipeline.shared.inventories(generation.target.endpoint().permitted(permit.clone()));
-    let can_none_come = !unanswered.may_be_written();
+    let can_none_come = !unanswered.write.may_come();
     let source = generation.target.identity().and_then(|_| source_id(pipeline, generation))?;
     let found = inventories.get(pipeline.writer.mapping()).await;
     let found = found.map_err(|error| unreadable(generation, &error.to_string()))?;
@@ -230,7 +219,7 @@ async fn confirm(
         return Err(Doubt { found: found.filter(is_heeded).map(Box::new), ..why.into() });
     }
     let mut wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
-    if generation.records() && unanswered.may_be_removed() {
+    if generation.records() && unanswered.removal.may_come() {
         // The document is in force again. A removal that is under way hits the version that it names, and no later one.
         wanted.recorded = Some(wanted.next_moment(pipeline.shared.settings.clock.now()));
     }
@@ -256,15 +245,15 @@ async fn confirm(
         true => wanted,
         false => {
             let stored = inventories.put(&wanted).await.map_err(|error| {
-                unanswered.write_failed(&error);
+                unanswered.write.failed(&error);
                 unreadable(generation, &error.to_string())
             })?;
-            unanswered.removal = None;
+            unanswered.removal = Late::default();
             stored
         }
     };
     if can_none_come && !unanswered.is_home_untold {
-        unanswered.write = None;
+        unanswered.write = Late::default();
     }
     match inventories.endpoint.is_permitted() {
         true => Ok(stored),
@@ -599,26 +588,17 @@ mod tests {
     use super::*;
     use crate::multicluster::request_error::Status;
 
-    fn lost() -> RequestError {
-        RequestError::AnswerLost { url: "https://target".into(), reason: "the connection broke".into() }
-    }
-
-    fn refused() -> RequestError {
-        RequestError::Status(Box::new(Status { code: 409, ..Status::default() }))
-    }
-
     /// What a server refused has changed nothing, and takes nothing back of what was lost before it.
     #[tokio::test(start_paused = true)]
     async fn a_request_without_an_answer_may_arrive_for_two_minutes() {
-        let mut unanswered = Unanswered::default();
-        unanswered.write_failed(&refused());
-        unanswered.removal_failed(&refused());
-        assert!(!unanswered.may_be_written() && !unanswered.may_be_removed());
-        unanswered.write_failed(&lost());
-        unanswered.removal_failed(&lost());
-        unanswered.write_failed(&refused());
-        assert!(unanswered.may_be_written() && unanswered.may_be_removed());
+        let lost = RequestError::AnswerLost { url: "https://target".into(), reason: "the connection broke".into() };
+        let refused = RequestError::Status(Box::new(Status { code: 409, ..Status::default() }));
+        let mut late = Late::default();
+        for (error, may_come) in [(&refused, false), (&lost, true), (&refused, true)] {
+            late.failed(error);
+            assert_eq!(late.may_come(), may_come);
+        }
         tokio::time::advance(LATE_REQUEST).await;
-        assert!(!unanswered.may_be_written() && !unanswered.may_be_removed());
+        assert!(!late.may_come());
     }
 }

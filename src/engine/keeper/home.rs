@@ -203,7 +203,7 @@ pub(super) async fn tell_home(
     }
     let term = pipeline.shared.lease.number();
     told.asked = None;
-    let known = told.list.take().filter(|(of, _)| *of == term && unanswered.write.is_none());
+    let known = told.list.take().filter(|(of, _)| *of == term && unanswered.write.0.is_none());
     let stored = async {
         let known = match known {
             Some((_, list)) => Some(list),
@@ -220,7 +220,7 @@ pub(super) async fn tell_home(
             Ok(recorded)
         }
         Err(error) => {
-            unanswered.write_failed(&error);
+            unanswered.write.failed(&error);
             told.failed = Some((Instant::now(), error.to_string()));
             Err(error.to_string())
         }
