@@ -43,7 +43,9 @@ pub fn publish(engine: &Engine) {
     for provider in &providers {
         counts.add(Counted::Clusters, &[("provider", &provider.name)], provider.clusters as f64);
     }
-    let targets: Vec<TargetOverview> = engine.targets.values().map(|target| target_overview(target)).collect();
+    let overview =
+        |one: &Arc<Target>| TargetOverview { name: one.name.clone(), identity: one.identity().unwrap_or_default() };
+    let targets: Vec<TargetOverview> = engine.targets.values().map(overview).collect();
     for target in targets.iter().filter(|target| !target.identity.is_empty()) {
         counts.add(Counted::Targets, &[("target", &target.name), ("identity", &target.identity)], 1.0);
     }
@@ -85,10 +87,6 @@ fn count(counts: &mut Counts, overview: &MappingOverview, controller: &Controlle
         counts.add(Counted::NotSynced, &labels, of.map_or(0.0, |of| of.sources as f64));
         counts.add(Counted::NotSyncedOldest, &labels, of.map_or(0.0, |of| of.seconds as f64));
     }
-}
-
-fn target_overview(target: &Target) -> TargetOverview {
-    TargetOverview { name: target.name.clone(), identity: target.identity().unwrap_or_default() }
 }
 
 /// The sources of a mapping that are not in sync for one reason.

@@ -220,32 +220,8 @@ pub mod tests {
 
     #[test]
     fn an_engine_with_nothing_says_so() {
-        let page = StatusPage::default();
-        page.publish(Status { engine: "main".to_owned(), ..Status::default() });
-        insta::assert_snapshot!(render(&page.latest(), &[]).replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"
-        sync-engine VERSION (engine main)
-
-        Health
-        ------
-        ready
-
-        Mappings
-        --------
-        none
-
-        Providers
-        ---------
-        none
-
-        Targets
-        -------
-        none
-
-        Errors in documents
-        -------------------
-        none
-
-        See also /readyz?verbose; POST /-/reload reads the mappings again.
-        ");
+        let page = render(&Status::default(), &[]);
+        assert!(page.contains("\nHealth\n------\nready\n"), "{page}");
+        assert_eq!(page.matches("\nnone\n").count(), 4, "{page}");
     }
 }

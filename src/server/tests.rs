@@ -98,6 +98,8 @@ async fn each_listener_has_its_own_paths() {
     for uri in ["/metrics", "/healthz"] {
         assert_eq!(ask(&shared, "GET", uri).await.code, 404, "{uri}");
     }
+    let page = ask(&shared, "GET", "/").await;
+    assert!(page.code == 200 && page.body.starts_with("sync-engine "), "{}", page.body);
 }
 
 /// Who is refused, the tests of [`access`] show.
@@ -221,13 +223,6 @@ async fn programs_ask_for_changes() {
     let page: api::Page<changes::Change> = serde_json::from_str(&page.body).expect("JSON");
     assert_eq!((page.items.len(), page.items[0].reason.as_str(), page.next), (1, "DocumentRefused", None));
     assert_eq!(ask(&shared, "GET", "/api/v1/changes?continue=x").await.code, 400);
-}
-
-#[tokio::test]
-async fn the_status_page_is_at_the_root() {
-    let page = ask(&shared(), "GET", "/").await;
-    assert_eq!(page.code, 200);
-    assert!(page.body.starts_with("sync-engine "), "{}", page.body);
 }
 
 #[tokio::test]

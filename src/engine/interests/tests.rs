@@ -52,14 +52,6 @@ fn objects_selections_and_topics_are_interests_of_their_own() {
 }
 
 #[test]
-fn an_interest_is_registered_before_the_read() {
-    let index = Interests::default();
-    let mut reader = index.reader(&key("a"));
-    let seen = reader.object(&Collection::Target, &key("x"), || woken(&index, &object("x")));
-    assert_eq!(seen, ["a"]);
-}
-
-#[test]
 fn what_siblings_read_is_of_one_run() {
     let index = Interests::default();
     let mut reader = index.reader(&key("a"));
@@ -85,18 +77,6 @@ fn a_fact_wakes_who_reads_it_now_or_waits_for_it() {
         assert_eq!(index.size() == (1, 1), is_open && waits);
     }
     assert_eq!(woken(&index, &topic), ["a"]);
-}
-
-#[test]
-fn what_is_not_read_again_is_dropped_when_the_run_finishes() {
-    let index = Interests::default();
-    run(&index, "a", &["x", "y"]);
-    let mut reader = index.reader(&key("a"));
-    reader.object(&Collection::Target, &key("y"), || ());
-    assert_eq!(woken(&index, &object("x")), ["a"], "the run is not over");
-    reader.finish(false);
-    assert_eq!(woken(&index, &object("x")), [""; 0]);
-    assert_eq!(woken(&index, &object("y")), ["a"]);
 }
 
 #[test]
