@@ -145,9 +145,6 @@ pub struct Approvals(pub Inventories);
 
 impl Approvals {
     /// What a person has to decide on, of each mapping that holds something.
-    ///
-    /// # Errors
-    /// The request's.
     pub async fn records(&self) -> Result<Vec<Record>, RequestError> {
         Ok(self.kept().await?.iter().filter_map(Record::read).collect())
     }
@@ -245,9 +242,6 @@ impl Approvals {
     }
 
     /// A person decides on what a record shows.
-    ///
-    /// # Errors
-    /// The request's.
     pub async fn decide(&self, record: &Record, decision: Decision) -> Result<(), RequestError> {
         let body = Bytes::from(record.decision(&self.0.engine, &self.0.namespace, decision).to_string());
         self.0.apply_config_map(&self.name(&record.mapping, APPROVAL), APPROVER, body).await.map(drop)

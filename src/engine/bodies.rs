@@ -51,9 +51,6 @@ impl Read {
 }
 
 /// What is known of a source now. What a cache has as an outline is read from its server first.
-///
-/// # Errors
-/// It cannot be read.
 pub async fn observe_whole(executor: &Executor<'_>, facts: &mut Facts<'_>) -> Result<Observed, ApplyError> {
     for _ in 0..ROUNDS {
         let (observed, outlines) = observe(executor, facts);

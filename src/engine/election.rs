@@ -139,9 +139,6 @@ impl Election {
 
 /// Who holds a Lease of an engine, in words. `None`: nobody, or each holder let it run out. `is_sure`: no clock but this
 /// process's own is trusted to say that one has run out, which takes as long as a Lease lasts.
-///
-/// # Errors
-/// The request's.
 pub async fn holder(store: &Inventories, is_sure: bool) -> Result<Option<String>, RequestError> {
     let listed = async || {
         let listed = record::list(store).await?;
@@ -161,9 +158,6 @@ pub async fn holder(store: &Inventories, is_sure: bool) -> Result<Option<String>
 }
 
 /// Deletes the Leases of an engine that nobody runs any more.
-///
-/// # Errors
-/// The request's.
 pub async fn remove(store: &Inventories) -> Result<(), RequestError> {
     for record in record::list(store).await? {
         record::delete(store, &record).await?;

@@ -200,9 +200,6 @@ pub(super) fn name_of_list(engine: &str, mapping: &str) -> String {
 
 impl Inventories {
     /// Every mapping this engine ever wrote for there, and at home those with targets elsewhere. No namespace is no inventory.
-    ///
-    /// # Errors
-    /// The request's.
     pub async fn list(&self) -> Result<Vec<Inventory>, RequestError> {
         let found = self.config_maps(&format!("{ENGINE}={}", self.engine)).await?;
         found.iter().filter_map(|item| self.read(item).transpose()).collect()
@@ -215,9 +212,6 @@ impl Inventories {
     }
 
     /// What home says of a mapping.
-    ///
-    /// # Errors
-    /// The request's.
     pub async fn list_of_targets(&self, mapping: &str) -> Result<Option<Inventory>, RequestError> {
         self.get_named(&name_of_list(&self.engine, mapping)).await
     }
@@ -288,9 +282,6 @@ impl Inventories {
     }
 
     /// Creates the namespace where it is missing. `true`: it was.
-    ///
-    /// # Errors
-    /// The request's.
     pub async fn ensure_namespace(&self) -> Result<bool, RequestError> {
         let namespace = ApiPath::object(&namespaces(), "", &self.namespace)?;
         match self.endpoint.get(&namespace).await {
@@ -301,9 +292,6 @@ impl Inventories {
     }
 
     /// Deletes what is there of a mapping that leaves nothing behind, each ConfigMap as it is now: last what says where to look.
-    ///
-    /// # Errors
-    /// The request's.
     pub async fn forget(&self, mapping: &str) -> Result<(), RequestError> {
         let stores = [self.name(mapping), name_of_list(&self.engine, mapping)];
         for name in approval::names(&self.engine, mapping).into_iter().chain(stores) {

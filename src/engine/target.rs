@@ -357,9 +357,6 @@ pub fn aliases<'t>(targets: impl IntoIterator<Item = &'t Arc<Target>>) -> Vec<(&
 }
 
 /// The identity of the cluster behind an endpoint as annotations show it.
-///
-/// # Errors
-/// Why it cannot be told.
 pub async fn identity(endpoint: &Endpoint) -> Result<String, String> {
     cluster_identity(endpoint).await.map(|identity| hashed(&identity)).map_err(|error| describe(&error))
 }
@@ -420,9 +417,6 @@ pub async fn served(endpoint: &Endpoint, kind: &Kind) -> Result<ServedKind, Unse
 ///
 /// `plural`: by which it was served. `None`: it never was, in any version, so that nothing was made of it. A definition of its name
 /// casts doubt on that.
-///
-/// # Errors
-/// The definition cannot be read.
 pub async fn is_removed(endpoint: &Endpoint, kind: &Kind, plural: Option<&str>) -> Result<bool, RequestError> {
     let is_missing = matches!(served(endpoint, kind).await, Err(Unserved::Missing(_)));
     match plural {
@@ -433,9 +427,6 @@ pub async fn is_removed(endpoint: &Endpoint, kind: &Kind, plural: Option<&str>) 
 }
 
 /// The same of a resource.
-///
-/// # Errors
-/// The definition cannot be read.
 pub async fn is_resource_removed(endpoint: &Endpoint, resource: &Resource) -> Result<bool, RequestError> {
     if resource.is_built_in() {
         return Ok(false);
