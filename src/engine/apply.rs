@@ -421,19 +421,15 @@ impl<'a> Executor<'a> {
     }
 
     /// Puts an answer into the cache it belongs to.
-    fn completed(&self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Arc<Object>, RequestError> {
+    pub fn completed(&self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Arc<Object>, RequestError> {
         let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
         let (object, overtaken) = completed.map_err(|error| unreadable(at, &error))?;
         self.tally.so_far().overtaken |= overtaken;
         Ok(object)
     }
 
-    /// Reads the source past the cache, and puts what it finds there.
-    pub async fn refresh_source(&self) -> Result<Outcome, RequestError> {
-        self.read_source(Some(self.feed.subscription.expect(self.key))).await
-    }
-
-    async fn read_source(&self, pending: Option<PendingWrite>) -> Result<Outcome, RequestError> {
+    /// Reads the source past the cache. What it finds goes into that where it is `pending` there.
+    pub async fn read_source(&self, pending: Option<PendingWrite>) -> Result<Outcome, RequestError> {
         self.tally.sent(1);
         let sent = self.at_source.get(&self.source_path()?).await;
         self.found(&self.at_source, &self.key.name, sent, pending)

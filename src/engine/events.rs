@@ -175,9 +175,6 @@ struct Share {
 impl Spam {
     fn permits(&mut self, of: String, now: Instant) -> bool {
         if self.0.len() >= OBJECTS && !self.0.contains_key(&of) {
-            self.0.retain(|_, share| now - share.since < REFILL);
-        }
-        if self.0.len() >= OBJECTS && !self.0.contains_key(&of) {
             // Whoever has thousands of objects keeps nobody else's events back.
             let oldest = self.0.iter().min_by_key(|(_, share)| share.since).map(|(of, _)| of.clone());
             if let Some(oldest) = oldest {

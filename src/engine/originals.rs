@@ -9,7 +9,6 @@ use super::apply::Executor;
 use super::controller::Feed;
 use super::interests::{Collection, Facts, Interest, Related, Topic, selection};
 use crate::mapping::Side;
-use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::WatchScope;
 use crate::multicluster::store::Cached;
 use crate::multicluster::watch::WatchState;
@@ -163,11 +162,11 @@ async fn look(executor: &Executor<'_>, feed: &Feed, key: &Key, original: &Origin
     let list = feed.subscription.list();
     let pending = feed.subscription.expect(key);
     executor.tally.sent(1);
-    match executor.at(original.side).get(&path).await {
+    let at = executor.at(original.side);
+    match at.get(&path).await {
         Ok(reply) => {
-            let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
-            let (object, overtaken) = completed.map_err(|error| Reason::unseen(error.to_string()))?;
-            executor.tally.so_far().overtaken |= overtaken;
+            let object = executor.completed(at, pending, &reply);
+            let object = object.map_err(|error| Reason::unseen(error.to_string()))?;
             feed.subscription.looked(key, list);
             Ok(vec![value(&object)?])
         }

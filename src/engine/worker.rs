@@ -340,7 +340,7 @@ fn is_missing_user(observed: &Observed) -> bool {
 
 /// Reads the source past the cache.
 async fn read_anew(executor: &Executor<'_>, observed: &mut Observed) -> Result<(), ApplyError> {
-    let outcome = executor.refresh_source().await;
+    let outcome = executor.read_source(Some(executor.feed.subscription.expect(executor.key))).await;
     let outcome = outcome.map_err(|source| ApplyError::Request { action: "read the source anew".into(), source })?;
     observed.source = match outcome {
         Outcome::Object(object) => Ok(Source::Present(object)),
