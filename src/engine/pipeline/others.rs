@@ -1,69 +1,58 @@
 //! What a pipeline knows of the mapping's other targets.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use hashbrown::HashSet;
 use tokio::time::Instant;
 
 use super::{Generation, NOT_READ, Pipeline};
-use crate::multicluster::queue::Priority;
-use crate::object::{ClusterName, Key};
+use crate::multicluster::backoff::Backoff;
+use crate::multicluster::queue::{Cost, Next, Priority, Queue, Requeue};
+use crate::object::Key;
 use crate::plan::Reason;
 use crate::plan::objects::Objects;
 use crate::plan::targets::{OtherTarget, Reach, TargetContext};
 
 /// Sources that are worked on here, and those that wait for that: a slow target keeps no other one waiting.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct TargetSeats {
     taken: usize,
-    /// By cluster. None waits behind all that another one has.
-    waiting: BTreeMap<ClusterName, VecDeque<Key>>,
-    /// Clusters with sources that wait, in the order of their turns.
-    turns: VecDeque<ClusterName>,
-    /// All that wait, to find one.
-    known: HashSet<Key>,
+    /// In turns of their clusters: none waits behind all that another one has.
+    waiting: Queue,
+}
+
+impl Default for TargetSeats {
+    fn default() -> Self {
+        Self { taken: 0, waiting: Queue::new(Backoff { min: Duration::ZERO, max: Duration::ZERO }, 0) }
+    }
 }
 
 impl TargetSeats {
     /// Sources that wait for one.
     pub fn waiting(&self) -> usize {
-        self.known.len()
+        self.waiting.depth(Instant::now().into_std()).ready
     }
 
     /// Takes one of so many seats. `false`: it waits.
     fn take(&mut self, key: &Key, most: usize) -> bool {
-        if self.taken < most {
-            self.taken += 1;
-            return true;
+        let is_free = self.taken < most;
+        match is_free {
+            true => self.taken += 1,
+            false => self.waiting.add(key.clone(), Priority::Live, Instant::now().into_std()),
         }
-        if self.known.insert(key.clone()) {
-            let of_cluster = self.waiting.entry(key.cluster.clone()).or_default();
-            if of_cluster.is_empty() {
-                self.turns.push_back(key.cluster.clone());
-            }
-            of_cluster.push_back(key.clone());
-        }
-        false
+        is_free
     }
 
-    /// As many of those that wait as there are seats, in turns of their clusters.
+    /// As many of those that wait as there are seats.
     fn call(&mut self, most: usize) -> Vec<Key> {
-        let free = most.saturating_sub(self.taken);
-        std::iter::from_fn(|| self.pop()).take(free).collect()
-    }
-
-    fn pop(&mut self) -> Option<Key> {
-        let cluster = self.turns.pop_front()?;
-        let of_cluster = self.waiting.get_mut(&cluster)?;
-        let key = of_cluster.pop_front()?;
-        if of_cluster.is_empty() {
-            self.waiting.remove(&cluster);
-        } else {
-            self.turns.push_back(cluster);
-        }
-        self.known.remove(&key);
-        Some(key)
+        let (free, now) = (most.saturating_sub(self.taken), Instant::now().into_std());
+        let next = || {
+            let Next::Ready(key) = self.waiting.next(usize::MAX, now) else { return None };
+            self.waiting.finish(key.clone(), Requeue::Done, Cost::default(), now);
+            Some(key)
+        };
+        std::iter::from_fn(next).take(free).collect()
     }
 }
 
@@ -204,6 +193,7 @@ impl Pipeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::ClusterName;
 
     #[test]
     fn a_source_does_not_wait_behind_all_that_another_cluster_has() {
@@ -214,6 +204,6 @@ mod tests {
         assert!(!seats.take(&key("other", "x"), 1) && !seats.take(&key("other", "x"), 1));
         assert_eq!((seats.waiting(), seats.call(1)), (101, Vec::new()));
         assert_eq!(seats.call(4), [key("busy", "0"), key("other", "x"), key("busy", "1")]);
-        assert_eq!((seats.call(1000).len(), seats.waiting(), seats.waiting.len()), (98, 0, 0));
+        assert_eq!((seats.call(1000).len(), seats.waiting()), (98, 0));
     }
 }
