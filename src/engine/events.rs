@@ -21,7 +21,7 @@ use crate::rights::events;
 /// As client-go's filter of spam: so many at once of one object, and one more every five minutes.
 const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(300);
-/// Objects whose events are counted. Beyond that, those that have not had any for longest are forgotten.
+/// Objects whose events are counted. Beyond that, those that may have most are forgotten.
 const OBJECTS: usize = 4096;
 /// Events that wait, requests at one time, and those of them for one cluster. What is beyond is dropped.
 const WAITING: usize = 256;
@@ -163,32 +163,25 @@ async fn write(at: Endpoint, body: Value, component: Arc<str>) {
     }
 }
 
-/// What is left of each object's share.
+/// When each object's share is full again.
 #[derive(Default)]
-struct Spam(HashMap<String, Share>);
-
-struct Share {
-    left: u32,
-    since: Instant,
-}
+struct Spam(HashMap<String, Instant>);
 
 impl Spam {
     fn permits(&mut self, of: String, now: Instant) -> bool {
         if self.0.len() >= OBJECTS && !self.0.contains_key(&of) {
             // Whoever has thousands of objects keeps nobody else's events back.
-            let oldest = self.0.iter().min_by_key(|(_, share)| share.since).map(|(of, _)| of.clone());
-            if let Some(oldest) = oldest {
-                self.0.remove(&oldest);
+            let fullest = self.0.iter().min_by_key(|(_, full)| **full).map(|(of, _)| of.clone());
+            if let Some(fullest) = fullest {
+                self.0.remove(&fullest);
             }
         }
-        let share = self.0.entry(of).or_insert(Share { left: BURST, since: now });
-        let refilled = (now - share.since).as_secs() / REFILL.as_secs();
-        if refilled > 0 {
-            share.left = BURST.min(share.left.saturating_add(u32::try_from(refilled).unwrap_or(BURST)));
-            share.since = now;
+        let full = self.0.entry(of).or_insert(now);
+        let after = (*full).max(now) + REFILL;
+        let permits = after <= now + REFILL * BURST;
+        if permits {
+            *full = after;
         }
-        let permits = share.left > 0;
-        share.left = share.left.saturating_sub(1);
         permits
     }
 }

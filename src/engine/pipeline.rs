@@ -348,8 +348,7 @@ impl Pipeline {
 
     /// Whether the state store holds this document, and everything may be done that it says.
     pub fn is_confirmed_with(&self, mapping: &Arc<Mapping>) -> bool {
-        let is_recorded = self.state.lock().store.document == mapping.text;
-        self.unconfirmed().is_none() && is_recorded && Arc::ptr_eq(&self.generation().mapping, mapping)
+        self.unconfirmed().is_none() && self.holds(mapping) && Arc::ptr_eq(&self.generation().mapping, mapping)
     }
 
     /// Whether the state store names the cluster of a source; if not, it is to. Nothing is taken in there before: if the cluster
