@@ -415,15 +415,15 @@ impl<'a> Executor<'a> {
     fn shown(&self, at: &Endpoint, reply: &Reply, pending: Option<PendingWrite>) -> Result<Arc<Value>, RequestError> {
         let object = match pending {
             Some(pending) => self.completed(at, pending, reply)?,
-            None => Arc::new(Object::from_json(&reply.body).map_err(|error| unreadable(at, &error))?),
+            None => Arc::new(Object::from_json(&reply.body).map_err(|error| at.unreadable(&error))?),
         };
-        object.value().map(Arc::new).map_err(|error| unreadable(at, &error))
+        object.value().map(Arc::new).map_err(|error| at.unreadable(&error))
     }
 
     /// Puts an answer into the cache it belongs to.
     pub fn completed(&self, at: &Endpoint, pending: PendingWrite, reply: &Reply) -> Result<Arc<Object>, RequestError> {
         let completed = Parsed::from_json(&reply.body).and_then(|answer| pending.complete(&answer));
-        let (object, overtaken) = completed.map_err(|error| unreadable(at, &error))?;
+        let (object, overtaken) = completed.map_err(|error| at.unreadable(&error))?;
         self.tally.so_far().overtaken |= overtaken;
         Ok(object)
     }
@@ -527,7 +527,7 @@ impl<'a> Executor<'a> {
             let path = ApiPath::collection(&self.resource(kind)?, namespace)?.query("labelSelector", &selector);
             self.tally.sent(1);
             let reply = at.get(&path).await?;
-            let list: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(at, &error))?;
+            let list: Value = at.parse(&reply)?;
             let items = list["items"].as_array().into_iter().flatten();
             owned.extend(items.filter_map(|item| owned_object(item, kind, owners)));
         }
@@ -623,7 +623,7 @@ impl<'a> Executor<'a> {
         }
         self.tally.sent(1);
         let reply = self.at_target.get(path).await?;
-        let object: Value = serde_json::from_slice(&reply.body).map_err(|error| unreadable(&self.at_target, &error))?;
+        let object: Value = self.at_target.parse(&reply)?;
         let Some(patch) = followed_version(self.pipeline.writer.field_manager(), &object, body) else {
             return Ok(false);
         };
@@ -747,10 +747,6 @@ fn left_by_delete(answer: Arc<Value>) -> Outcome {
         true => Outcome::Object(answer),
         false => Outcome::Absent,
     }
-}
-
-fn unreadable(at: &Endpoint, error: &dyn std::error::Error) -> RequestError {
-    RequestError::Body { url: at.url().to_owned(), reason: error.to_string() }
 }
 
 fn owned_object(item: &Value, kind: &Kind, owners: &[String]) -> Option<TargetObject> {

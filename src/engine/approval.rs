@@ -221,7 +221,7 @@ impl Approvals {
         let data = json!({"of": mapping, "held": json!(held).to_string(), "since": since.to_string()});
         let known = known.map(|record| (&*record.uid, &*record.resource_version));
         let stored = self.put(&self.name(mapping, RECORD), known, data).await?;
-        Record::read(&stored).ok_or_else(|| self.0.unreadable("what was stored is no record of what is held"))
+        Record::read(&stored).ok_or_else(|| self.0.endpoint.unreadable(&"what was stored is no record of what is held"))
     }
 
     /// Deletes exactly this record.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use hyper::body::Bytes;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -16,7 +15,7 @@ use super::{DEFAULT_TARGET, approval};
 use crate::health::Level;
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::endpoint::DeleteOptions;
-use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
+use crate::multicluster::{ApiPath, Endpoint, RequestError};
 use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, ENGINE, Writer};
 use crate::object::metadata;
@@ -227,14 +226,14 @@ impl Inventories {
     pub async fn config_maps(&self, selector: &str) -> Result<Vec<Value>, RequestError> {
         let path = ApiPath::collection(&config_maps(), &self.namespace)?.query("labelSelector", selector);
         let reply = self.endpoint.get(&path).await?;
-        let mut list: Value = self.parse(&reply)?;
+        let mut list: Value = self.endpoint.parse(&reply)?;
         Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 
     /// One ConfigMap in that namespace.
     pub(super) async fn config_map(&self, name: &str) -> Result<Option<Value>, RequestError> {
         match self.endpoint.get(&ApiPath::object(&config_maps(), &self.namespace, name)?).await {
-            Ok(reply) => self.parse(&reply).map(Some),
+            Ok(reply) => self.endpoint.parse(&reply).map(Some),
             Err(error) if error.is_not_found_of(name) || error.is_not_found_of(&self.namespace) => Ok(None),
             Err(error) => Err(error),
         }
@@ -244,7 +243,7 @@ impl Inventories {
     pub(super) async fn apply_config_map(&self, name: &str, manager: &str, body: Bytes) -> Result<Value, RequestError> {
         let path = ApiPath::object(&config_maps(), &self.namespace, name)?;
         let reply = self.endpoint.apply(&path, manager, true, body).await?;
-        self.parse(&reply)
+        self.endpoint.parse(&reply)
     }
 
     /// Deletes exactly this version of it.
@@ -256,16 +255,6 @@ impl Inventories {
     ) -> Result<(), RequestError> {
         let path = ApiPath::object(&config_maps(), &self.namespace, name)?;
         self.endpoint.delete(&path, DeleteOptions { uid, resource_version, propagation: "Background" }).await.map(drop)
-    }
-
-    /// What a server answered.
-    pub(super) fn parse<T: DeserializeOwned>(&self, reply: &Reply) -> Result<T, RequestError> {
-        serde_json::from_slice(&reply.body).map_err(|error| self.unreadable(&error.to_string()))
-    }
-
-    /// What a server answered cannot be used.
-    pub(super) fn unreadable(&self, reason: &str) -> RequestError {
-        RequestError::Body { url: self.endpoint.url().to_owned(), reason: reason.to_owned() }
     }
 
     /// Writes one, and the namespace where it is missing. Gives it as it is stored.
@@ -316,7 +305,7 @@ impl Inventories {
         let name = metadata(config_map, "name");
         let reason =
             format!("the ConfigMap `{name}` has format {format}, and this engine reads {FORMAT}: run a later version");
-        Err(self.unreadable(&reason))
+        Err(self.endpoint.unreadable(&reason))
     }
 
     async fn create_namespace(&self) -> Result<bool, RequestError> {

@@ -389,7 +389,7 @@ pub async fn items(endpoint: &Endpoint, resource: &Resource, label: Option<&str>
 }
 
 async fn list(endpoint: &Endpoint, path: &ApiPath) -> Result<Vec<Value>, RequestError> {
-    let list = json(&get(endpoint, path).await?.body, endpoint)?;
+    let list: Value = endpoint.parse(&get(endpoint, path).await?)?;
     let (version, kind) = (list["apiVersion"].clone(), list["kind"].as_str().unwrap_or_default().to_owned());
     let kind = kind.strip_suffix("List").unwrap_or(&kind).to_owned();
     let items = list["items"].as_array().cloned().unwrap_or_default();
@@ -411,7 +411,7 @@ pub async fn object(
     namespace: &str,
     name: &str,
 ) -> Result<Value, RequestError> {
-    json(&get(endpoint, &ApiPath::object(resource, namespace, name)?).await?.body, endpoint)
+    endpoint.parse(&get(endpoint, &ApiPath::object(resource, namespace, name)?).await?)
 }
 
 /// The same; `None` where it is missing.
@@ -442,9 +442,4 @@ async fn get(endpoint: &Endpoint, path: &ApiPath) -> Result<Reply, RequestError>
         }
     }
     endpoint.get(path).await
-}
-
-fn json(body: &[u8], endpoint: &Endpoint) -> Result<Value, RequestError> {
-    serde_json::from_slice(body)
-        .map_err(|error| RequestError::Body { url: endpoint.url().to_owned(), reason: error.to_string() })
 }

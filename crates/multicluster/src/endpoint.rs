@@ -11,6 +11,7 @@ use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use hyper::body::Bytes;
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::rfc2822::DateTimeParser;
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::api_path::ApiPath;
@@ -154,6 +155,16 @@ impl Endpoint {
     /// Base address, without trailing slash.
     pub fn url(&self) -> &str {
         &self.base
+    }
+
+    /// What its server answered.
+    pub fn parse<T: DeserializeOwned>(&self, reply: &Reply) -> Result<T, RequestError> {
+        serde_json::from_slice(&reply.body).map_err(|error| self.unreadable(&error))
+    }
+
+    /// What its server answered cannot be used.
+    pub fn unreadable(&self, why: &dyn fmt::Display) -> RequestError {
+        RequestError::Body { url: self.url().to_owned(), reason: why.to_string() }
     }
 
     /// What tells the server from others: two clusters of a fleet may have one address, behind different proxies.

@@ -549,7 +549,7 @@ impl Shared {
             }
             Ok(())
         };
-        let end = read_page(&reply.body, item).map_err(|error| self.unreadable(&error))?;
+        let end = read_page(&reply.body, item).map_err(|error| self.endpoint.unreadable(&error))?;
         self.report_bodies();
         Ok(end)
     }
@@ -565,7 +565,7 @@ impl Shared {
 
     async fn first_of_list(&self) -> Result<PageEnd, RequestError> {
         let reply = self.endpoint.list_page(&self.path()?.query("limit", "1"), DEFAULT_DEADLINE, OBJECT_BYTES).await?;
-        read_page(&reply.body, |_| Ok(())).map_err(|error| self.unreadable(&error))
+        read_page(&reply.body, |_| Ok(())).map_err(|error| self.endpoint.unreadable(&error))
     }
 
     async fn lines_from(&self, version: &str, seconds: u64) -> Result<Lines, RequestError> {
@@ -599,7 +599,10 @@ impl Shared {
             }
         };
         let acted = WatchLine::read(line).and_then(act);
-        acted.unwrap_or_else(|error| Outcome::Failed { error: self.unreadable(&error), lived: opened.elapsed() })
+        acted.unwrap_or_else(|error| Outcome::Failed {
+            error: self.endpoint.unreadable(&error),
+            lived: opened.elapsed(),
+        })
     }
 
     fn event(
@@ -635,10 +638,6 @@ impl Shared {
         let selectors = [("labelSelector", label), ("fieldSelector", field)].into_iter();
         let path = ApiPath::collection(&self.key.resource, namespace)?;
         Ok(selectors.filter(|(_, text)| !text.is_empty()).fold(path, |path, (key, text)| path.query(key, text)))
-    }
-
-    fn unreadable(&self, error: &NotAnObject) -> RequestError {
-        RequestError::Body { url: self.endpoint.url().to_owned(), reason: error.to_string() }
     }
 
     fn warn_without_cluster(&self, name: &str) {

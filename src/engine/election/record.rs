@@ -89,7 +89,7 @@ pub async fn list(store: &Inventories) -> Result<Vec<Record>, RequestError> {
     let selector = format!("{MANAGED_BY}={MANAGER}");
     let path = ApiPath::collection(&leases(), &store.namespace)?.query("labelSelector", &selector);
     let reply = store.endpoint.get(&path).await?;
-    let mut list: Listed = store.parse(&reply)?;
+    let mut list: Listed = store.endpoint.parse(&reply)?;
     let label = |record: &Record| record.metadata.labels.as_ref().and_then(|labels| labels.get(ENGINE)).cloned();
     let leaders = leaders_lease(&store.engine);
     let is_own = |record: &Record| {
@@ -118,7 +118,7 @@ impl Election {
         let (store, name) = (self.store(), self.name());
         let path = ApiPath::object(&leases(), &store.namespace, &name)?;
         match store.endpoint.request(Method::GET, &path, None, self.deadline()).await {
-            Ok(reply) => store.parse(&reply).map(Some),
+            Ok(reply) => store.endpoint.parse(&reply).map(Some),
             Err(error) if error.is_not_found_of(&name) || error.is_not_found_of(&store.namespace) => Ok(None),
             Err(error) => Err(error),
         }
@@ -177,10 +177,10 @@ impl Election {
 
     async fn send(&self, method: Method, path: ApiPath, record: &Record) -> Result<Record, RequestError> {
         let store = self.store();
-        let body = serde_json::to_vec(record).map_err(|error| store.unreadable(&error.to_string()))?;
+        let body = serde_json::to_vec(record).map_err(|error| store.endpoint.unreadable(&error))?;
         let path = path.query("fieldManager", MANAGER);
         let reply = store.endpoint.request(method, &path, Some(Body::json(body)), self.deadline()).await?;
-        store.parse(&reply)
+        store.endpoint.parse(&reply)
     }
 
     /// So that two attempts fit in a renew deadline.
