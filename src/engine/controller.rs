@@ -35,7 +35,6 @@ use crate::multicluster::work_queue::{InFlight, WorkQueue};
 use crate::object::marks::{self, Origin, Owner, Writer};
 use crate::object::{ClusterName, Key, has_finalizer};
 use crate::plan;
-use crate::server::metrics::TABLES;
 use sources::Sources;
 
 pub use sources::Feed;
@@ -357,18 +356,20 @@ impl Controller {
         has_written.then(|| since.elapsed())
     }
 
-    /// How many entries each table has, in the order of [`TABLES`].
-    pub fn tables(&self) -> [usize; TABLES.len()] {
+    /// How many entries each table has that grows with its sources, and shrinks with them.
+    pub fn tables(&self) -> BTreeMap<&'static str, usize> {
         let pipelines = self.pipelines();
         let depth = self.queue.depth();
-        let [watches, origins, readers, interests] = self.size();
         let keys: Vec<Key> = self.sources.lock().changed.keys().cloned().collect();
         // The others wait for what is said of them there.
         let changed = keys.iter().filter(|key| !pipelines.iter().any(|one| one.is_unsettled(key))).count();
         let queued = depth.ready + depth.delayed + depth.in_flight;
-        let own = [queued, readers, interests, watches, origins, 0, 0, 0, 0, 0, changed];
-        let add = |sum: [usize; TABLES.len()], of: [usize; TABLES.len()]| std::array::from_fn(|at| sum[at] + of[at]);
-        pipelines.iter().map(|one| one.tables()).fold(own, add)
+        let own = [("queue", queued), ("changed", changed)].into_iter().chain(self.size());
+        let mut tables = BTreeMap::new();
+        for (table, entries) in own.chain(pipelines.iter().flat_map(|one| one.tables())) {
+            *tables.entry(table).or_default() += entries;
+        }
+        tables
     }
 
     /// Nothing of a missing source is left on any target.

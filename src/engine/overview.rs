@@ -14,7 +14,7 @@ use crate::multicluster::registry::Cluster;
 use crate::object::Key;
 use crate::plan::{Cause, Phase};
 use crate::server::api;
-use crate::server::metrics::{Counted, Counts, TABLES};
+use crate::server::metrics::{Counted, Counts};
 use crate::server::status::{MappingOverview, ProviderOverview, ReasonOverview, TargetOverview};
 
 pub fn publish(engine: &Engine) {
@@ -77,7 +77,7 @@ fn count(counts: &mut Counts, overview: &MappingOverview, controller: &Controlle
     for (side, objects) in [("source", overview.sources), ("target", overview.objects)] {
         counts.add(Counted::Objects, &[mapping, ("side", side)], objects as f64);
     }
-    for (table, entries) in TABLES.into_iter().zip(controller.tables()) {
+    for (table, entries) in controller.tables() {
         counts.add(Counted::Tables, &[mapping, ("table", table)], entries as f64);
     }
     for cause in Cause::ALL {

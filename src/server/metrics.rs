@@ -58,21 +58,6 @@ const RECONCILE_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
 /// From a write nearby to an hour of waiting for a person.
 const SYNC_BUCKETS: [f64; 12] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 600.0, 3600.0];
 
-/// The tables of a controller that grow with its sources, and shrink with them.
-pub const TABLES: [&str; 11] = [
-    "queue",
-    "readers",
-    "interests",
-    "watches",
-    "origins",
-    "placements",
-    "learned",
-    "unplanned",
-    "unsettled",
-    "held",
-    "changed",
-];
-
 /// What the engine writes by.
 const VERBS: [&str; 5] = ["apply", "create", "delete", "patch", "patch_status"];
 

@@ -104,11 +104,11 @@ impl Feed {
 
 impl Controller {
     /// Watches, sources that are known by their owner label, readers and interests.
-    pub fn size(&self) -> [usize; 4] {
+    pub fn size(&self) -> [(&'static str, usize); 4] {
         let (readers, interests) = self.interests.size();
         let sources = self.sources.lock();
         let watches = sources.feeds.len() + sources.copies.len() + sources.related.len();
-        [watches, sources.origins.len(), readers, interests]
+        [("watches", watches), ("origins", sources.origins.len()), ("readers", readers), ("interests", interests)]
     }
 
     /// Follows the sources of a cluster, and queues those that are there.

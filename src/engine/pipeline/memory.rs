@@ -13,7 +13,6 @@ use crate::mapping::{Kind, Side, placement};
 use crate::object::Key;
 use crate::plan::Answers;
 use crate::plan::trace::{Decided, Past};
-use crate::server::metrics::TABLES;
 
 /// Decisions that are remembered of a source that is not in sync.
 const REMEMBERED: usize = 16;
@@ -107,18 +106,20 @@ impl Pipeline {
         how.and_then(|how| how.cause).unwrap_or(Cause::RequestFailed).as_str()
     }
 
-    /// How many entries each table has, in the order of [`TABLES`], but for those that the targets have in common.
-    pub fn tables(&self) -> [usize; TABLES.len()] {
+    /// How many entries each table has, but for those that the targets have in common.
+    pub fn tables(&self) -> [(&'static str, usize); 7] {
         let placements = self.shared_use.lock().size();
         let learned = self.learned.lock().size(Instant::now());
         let watches = self.feeds.lock().len();
         let state = self.state.lock();
         let others = state.retried.iter().chain(state.history.keys());
         let unsettled = state.unsettled.len() + others.filter(|key| !state.unsettled.contains_key(*key)).count();
-        let queued = state.seats.waiting();
         // Orphans are among the unsettled.
-        let losses = state.losses.size(|key| state.unsettled.get(key).is_some_and(|how| how.orphans));
-        [queued, 0, 0, watches, 0, placements, learned, state.unplanned.len(), unsettled, losses, 0]
+        let held = state.losses.size(|key| state.unsettled.get(key).is_some_and(|how| how.orphans));
+        let (queued, unplanned) = (state.seats.waiting(), state.unplanned.len());
+        let sizes = [queued, watches, placements, learned, unplanned, unsettled, held];
+        let names = ["queue", "watches", "placements", "learned", "unplanned", "unsettled", "held"];
+        std::array::from_fn(|at| (names[at], sizes[at]))
     }
 
     /// Whether sources of former documents may still carry the engine's finalizer.
