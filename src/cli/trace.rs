@@ -14,7 +14,7 @@ use super::{Exit, Misconfigured, Usage, inputs, terminal};
 use crate::object::{one_line, with_namespace};
 use crate::plan::saved::Saved;
 use crate::plan::trace::{Conclusion, Decided, Differs, Past, Said, Trace, TracedObject};
-use crate::server::api::{Items, SourceName, TracedSource};
+use crate::server::api::{Page, SourceName, TracedSource};
 use crate::table;
 
 pub(super) const AFTER_HELP: &str = "\
@@ -90,7 +90,7 @@ fn asked(arguments: &TraceArguments) -> anyhow::Result<Vec<Trace>> {
     let mut found: Vec<TracedSource> = Vec::new();
     for key in keys(arguments)? {
         let path = format!("/api/v1/sources/{key}?{parameters}");
-        let of_source: Items<TracedSource> = ask_console(arguments.console, &path)?;
+        let of_source: Page<TracedSource> = ask_console(arguments.console, &path)?;
         found.extend(of_source.items);
     }
     if let Some(path) = &arguments.save {
@@ -109,7 +109,7 @@ fn keys(arguments: &TraceArguments) -> anyhow::Result<BTreeSet<String>> {
     let [kind, object] = &arguments.object[..] else { return Ok(BTreeSet::new()) };
     let (namespace, name) = object.split_once('/').ok_or_else(|| Usage(format!("`{object}` is no NAMESPACE/NAME")))?;
     let path = format!("/api/v1/objects/{}", path_of([kind, namespace, name])?);
-    let found: Items<SourceName> = ask_console(arguments.console, &path)?;
+    let found: Page<SourceName> = ask_console(arguments.console, &path)?;
     let key = |one: SourceName| [one.mapping, one.cluster, one.namespace, one.name].join("/");
     Ok(found.items.into_iter().map(key).collect())
 }

@@ -103,7 +103,7 @@ pub struct Filter {
     pub after: Option<String>,
 }
 
-/// A part of what is asked for: sources in order of mapping, cluster, namespace and name; changes with the latest first.
+/// What is asked for, or a part of it: sources in order of mapping, cluster, namespace and name; changes with the latest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page<T> {
     pub items: Vec<T>,
@@ -165,12 +165,6 @@ pub struct TracedSource {
     /// What it follows from, without the values of Secrets; missing where nothing could be observed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved: Option<Saved>,
-}
-
-/// All that is asked for.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Items<T> {
-    pub items: Vec<T>,
 }
 
 impl Source {
@@ -294,7 +288,7 @@ pub(super) async fn source(
         let what = "no source that it knows or watches has this name; a workspace goes by its path, such as root:acme, or its cluster";
         return not_found(&format!("mapping `{mapping}`, workspace `{workspace}`, `{namespace}/{name}`: {what}"));
     }
-    json(&Items { items })
+    json(&Page { items, next: None })
 }
 
 pub(super) async fn changes(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
@@ -317,7 +311,7 @@ pub(super) async fn object(
         let ObjectName { kind, namespace, name } = object;
         return not_found(&format!("no source of this engine has the object {kind} {namespace}/{name}"));
     }
-    json(&Items { items: owners.into_iter().collect() })
+    json(&Page { items: owners.into_iter().collect(), next: None })
 }
 
 /// Who stands by plans nothing, and cannot tell what is in sync.

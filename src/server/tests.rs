@@ -188,10 +188,10 @@ async fn programs_ask_how_a_source_is_decided_and_whose_an_object_is() {
     let known: [Arc<dyn api::Sources>; 2] = [Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))];
     shared.instruments.status.ask(known.iter().map(Arc::downgrade).collect());
     let found = ask(&shared, "GET", "/api/v1/sources/two/c/n/a").await;
-    let found: api::Items<api::TracedSource> = serde_json::from_str(&found.body).expect("JSON");
+    let found: api::Page<api::TracedSource> = serde_json::from_str(&found.body).expect("JSON");
     assert_eq!((found.items.len(), found.items[0].trace.mapping.as_str()), (1, "two"));
     let owners = ask(&shared, "GET", "/api/v1/objects/Database/n/a").await;
-    let owners: api::Items<api::SourceName> = serde_json::from_str(&owners.body).expect("JSON");
+    let owners: api::Page<api::SourceName> = serde_json::from_str(&owners.body).expect("JSON");
     assert_eq!(owners.items.len(), 2);
     for (uri, code) in [
         ("/api/v1/sources/two/c//a", 200),
