@@ -336,7 +336,8 @@ impl Attendant {
             let releases = self.releases.borrow_and_update().clone();
             let problems = self.attend(&held, &releases, &mut recorded).await;
             let is_any_held = held.values().any(Option::is_some);
-            failures = if problems.iter().any(Problem::is_failure) { failures + 1 } else { 0 };
+            failures =
+                if problems.iter().any(|one| !matches!(one, Problem::Outdated { .. })) { failures + 1 } else { 0 };
             let pause = match failures {
                 0 if is_any_held => LOOK,
                 0 if recorded.has_releases() => LOOK_AGAIN,
@@ -519,10 +520,6 @@ enum Problem {
 }
 
 impl Problem {
-    fn is_failure(&self) -> bool {
-        !matches!(self, Self::Outdated { .. })
-    }
-
     /// Whether it is of home, or of this process: what else is to be written waits, too.
     fn is_of_all(&self) -> bool {
         match self {

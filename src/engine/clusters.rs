@@ -40,7 +40,9 @@ impl Engine {
                 debug!(cluster = %name, identity, workspace = cluster.spec.path, ?reason, "disengaged");
                 // A target stays what it was until another cluster is known to be there.
                 if let ProviderName::Source(provider) = &cluster.provider {
-                    let used = self.is_used(&cluster);
+                    // Whether what is watched for it is watched for another engaged one too.
+                    let is_same = |other: &Cluster| other.spec.scope == cluster.spec.scope;
+                    let used = self.shared.manager.any_cluster(&cluster.provider, is_same);
                     let of_provider = self.of_provider(provider);
                     of_provider.for_each(|controller| controller.disengage(&cluster, used, &reason));
                     if !used {
@@ -80,11 +82,6 @@ impl Engine {
         let feeds = self.controllers().flat_map(|controller| controller.source_feeds());
         let used: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.place()).collect();
         self.shared.schemas.retain(|place| used.contains(place));
-    }
-
-    /// Whether what is watched for a cluster is watched for another engaged one too.
-    pub(super) fn is_used(&self, cluster: &Cluster) -> bool {
-        self.shared.manager.any_cluster(&cluster.provider, |other| other.spec.scope == cluster.spec.scope)
     }
 
     fn of_provider<'a>(&'a self, provider: &'a SourceClusters) -> impl Iterator<Item = &'a Arc<Controller>> {

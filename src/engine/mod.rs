@@ -312,10 +312,9 @@ pub async fn run(
     }
     engine.report_leadership();
     engine.attend_approvals();
-    let election = engine.election();
     let drained = CancellationToken::new();
     let mut candidate = JoinSet::new();
-    if let Some(election) = election {
+    if let Some(election) = engine.election() {
         let stop = drained.clone();
         candidate.spawn(for_good("leader election", move || election.clone().run(stop.clone())));
     }

@@ -422,6 +422,7 @@ async fn converge(
             progress.is_read_anew = true;
             continue;
         }
+        let writes_source = |one: &Action| matches!(one, Action::PatchSource { .. } | Action::PatchStatus { .. });
         let turn = match actions.iter().any(writes_source) {
             true => Some(latest.turn.lock().await),
             false => None,
@@ -478,10 +479,6 @@ async fn observe_again(
     now.limits.tells_nothing = observed.limits.tells_nothing;
     *observed = now;
     Ok(())
-}
-
-fn writes_source(action: &Action) -> bool {
-    matches!(action, Action::PatchSource { .. } | Action::PatchStatus { .. })
 }
 
 /// What becomes of losses that are held.

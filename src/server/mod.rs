@@ -88,17 +88,14 @@ async fn readiness(State(instruments): State<Instruments>) -> (StatusCode, Strin
 
 async fn readiness_with_reasons(State(shared): State<Shared>, RawQuery(query): RawQuery) -> (StatusCode, String) {
     let standings = shared.instruments.health.standings();
-    (readiness_code(&standings), health::report(&standings, is_verbose(query.as_deref())))
+    // As Kubernetes' own `/readyz` takes it: with or without a value.
+    let is_verbose = |pair: &str| pair == "verbose" || pair.starts_with("verbose=");
+    (readiness_code(&standings), health::report(&standings, query.unwrap_or_default().split('&').any(is_verbose)))
 }
 
 fn readiness_code(standings: &[health::Standing]) -> StatusCode {
     let ready = standings.iter().all(|standing| standing.condition.level != health::Level::Waiting);
     if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
-}
-
-/// `?verbose`, as Kubernetes' own `/readyz` takes it: with or without a value.
-fn is_verbose(query: Option<&str>) -> bool {
-    query.unwrap_or_default().split('&').any(|pair| pair == "verbose" || pair.starts_with("verbose="))
 }
 
 async fn metrics_text(State(instruments): State<Instruments>, headers: HeaderMap) -> Response {
