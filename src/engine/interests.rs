@@ -45,9 +45,7 @@ pub enum Interest {
 /// A fact that can change. Each names the cluster that it is a fact of, so that a change wakes nobody else.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Topic {
-    /// Whether a target serves a kind, and as which resource.
-    Served(ClusterName, Kind),
-    /// Whether a collection is listed completely and watched.
+    /// Whether a collection is served, listed completely and watched.
     Synced(Collection),
     /// The schema of the source's API, as an address publishes it.
     Schema(Box<str>),
@@ -347,7 +345,6 @@ pub fn open_in_words(facts: &Facts<'_>) -> Vec<String> {
 fn in_words(interest: &Interest) -> Option<String> {
     let Interest::Topic(topic) = interest else { return None };
     Some(match topic {
-        Topic::Served(cluster, kind) => format!("{} to be served by {cluster}", kind.kind),
         Topic::Synced(Collection::Sources(at)) => format!("the sources at {at} to be listed"),
         Topic::Synced(Collection::Kind(kind)) => format!("{} to be listed", kind.kind),
         Topic::Synced(Collection::Target) => "its objects to be listed".to_owned(),

@@ -303,8 +303,8 @@ fn kinds(executor: &Executor<'_>, is_present: bool, facts: &mut Facts<'_>) -> Si
     }
     let mut starting = None;
     let kinds = pipeline.kinds_of(&generation.mapping).into_iter().map(|kind| {
+        let topic = Topic::Synced(Collection::Kind(kind.clone()));
         if kind.side == Side::Source {
-            let topic = Topic::Synced(Collection::Kind(kind.clone()));
             let state = facts.read([topic], || copies_state(pipeline, cluster, &kind), Result::is_err);
             // A copy of a related object is nobody's other object.
             let holds_objects = generation.mapping.is_beside();
@@ -315,8 +315,7 @@ fn kinds(executor: &Executor<'_>, is_present: bool, facts: &mut Facts<'_>) -> Si
             return (kind, state.map_err(|detail| Reason { cause, detail }));
         }
         let cause = if is_unserved(pipeline, generation, &kind) { Cause::Waiting } else { Cause::Unknown };
-        let topics = [Topic::Served(at.clone(), kind.clone()), Topic::Synced(Collection::Kind(kind.clone()))];
-        let state = facts.read(topics, || kind_state(pipeline, generation, &kind), Result::is_err);
+        let state = facts.read([topic], || kind_state(pipeline, generation, &kind), Result::is_err);
         if is_starting(pipeline, generation, &kind) {
             starting = starting.take().or(state.clone().err());
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::shared_use::{News, Uses};
 use super::{Generation, Pipeline};
 use crate::engine::controller::Feed;
-use crate::engine::interests::Topic;
+use crate::engine::interests::{Collection, Topic};
 use crate::mapping::{Kind, Side};
 use crate::multicluster::Object;
 use crate::multicluster::queue::Priority;
@@ -20,7 +20,7 @@ impl Pipeline {
     pub fn target_told(&self) {
         let target = &self.generation().target.cluster;
         self.controller.touch(Topic::Identity(target.clone()));
-        self.kinds().into_iter().for_each(|kind| self.controller.touch(Topic::Served(target.clone(), kind)));
+        self.kinds().into_iter().for_each(|kind| self.controller.touch(Topic::Synced(Collection::Kind(kind))));
     }
 
     /// Whether a source, but for one of them, needs what is shared at a place. `None`: nobody can tell before every source was listed and
