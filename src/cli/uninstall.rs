@@ -30,7 +30,9 @@ use crate::multicluster::{Endpoint, RequestError};
 use crate::object::marks::{ENGINE, MANAGED_BY, MANAGER, Origin, Writer};
 use crate::object::{has_finalizer, metadata};
 use crate::plan::status::{says_not_selected, taken_back, without_condition};
-use crate::plan::{Action, Evidence, Observed, Phase, Reason, Source, pins, release_finalizer, stays, unmarked};
+use crate::plan::{
+    Action, Evidence, Observed, Phase, Reason, Source, is_needed, pins, release_finalizer, stays, unmarked,
+};
 use crate::survey::{Remains, Remnant, SourceCluster, Surveyor, Unseen, find, items};
 
 pub(super) const AFTER_HELP: &str = "\
@@ -413,16 +415,11 @@ impl Verb<'_> {
         // An object depends on those of the same source, and what is shared on what is shared with it.
         let among = |one: &'r Remnant| (one.origin.as_ref(), one.origin.is_none().then(|| place(one)));
         let in_use: BTreeSet<_> = owned.iter().filter(|one| one.origin.is_some()).map(|one| place(one)).collect();
-        let mut needed = BTreeSet::new();
-        for one in owned {
-            if let Some(rule) = mapping.rule(one.object.rule_id()) {
-                let before = mapping.objects.iter().filter(|other| mapping.depends(rule, &other.id));
-                needed.extend(before.map(|other| (among(one), other.id.as_str())));
-            }
-        }
+        let mut together: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        owned.iter().for_each(|one| together.entry(among(one)).or_default().push(&one.object));
         let is_free = |one: &'r Remnant| {
             let is_shared_in_use = one.origin.is_none() && in_use.contains(&place(one));
-            !is_shared_in_use && !needed.contains(&(among(one), one.object.rule_id()))
+            !is_shared_in_use && !is_needed(mapping, &one.object, together[&among(one)].iter().copied())
         };
         let is_kept = |one: &Remnant| self.arguments.release || stays(mapping, &one.object);
         let is_due = |one: &&'r Remnant| is_kept(one) || !one.object.is_deleting() && is_free(one);

@@ -145,10 +145,11 @@ impl Leaving<'_> {
         };
         let rule = self.mapping.rule(object.rule_id());
         let propagation = rule.map(|rule| rule.propagation).unwrap_or_default();
+        let is_needed = || is_needed(self.mapping, object, self.observed.objects.iter());
         let found = match state {
             _ if object.is_deleting() => Found::BeingDeleted,
-            ObjectState::Ours(_) => Found::Ours(Fit::Uncompared { needed: self.is_needed(object) }),
-            _ if self.vanished() => Found::Ours(Fit::Uncompared { needed: self.is_needed(object) }),
+            ObjectState::Ours(_) => Found::Ours(Fit::Uncompared { needed: is_needed() }),
+            _ if self.vanished() => Found::Ours(Fit::Uncompared { needed: is_needed() }),
             _ => Found::OursOfEarlier(on_source_recreated(self.mapping, self.observed, object)),
         };
         let orphan = stays(self.mapping, object);
@@ -205,17 +206,6 @@ impl Leaving<'_> {
     /// Whether `onSourceVanished: Delete` acts: then the uid says nothing.
     fn vanished(&self) -> bool {
         self.observed.answers.source_exists == Some(false) && matches!(self.stage, Stage::Departed(..))
-    }
-
-    /// Whether another object that depends on this one still exists. What is beside the source needs nothing of the target: its
-    /// tenant writes there what they like.
-    fn is_needed(&self, object: &TargetObject) -> bool {
-        let is_alike = |one: &&TargetObject| {
-            one.is_shared == object.is_shared && one.reference.kind.side == object.reference.kind.side
-        };
-        let all = self.observed.objects.iter().filter(is_alike);
-        let mut rules = all.filter_map(|one| self.mapping.rule(one.rule_id()));
-        rules.any(|rule| self.mapping.depends(rule, object.rule_id()))
     }
 
     fn orphaned(&self, object: &TargetObject) -> Reason {
@@ -329,6 +319,19 @@ impl Leaving<'_> {
         all.retain(|one| self.observed.unclaimed(&one.kind).is_none());
         all
     }
+}
+
+/// Whether another one of these objects, which still exist, depends on this one. What is beside the source needs nothing of the
+/// target: its tenant writes there what they like.
+pub fn is_needed<'o>(
+    mapping: &Mapping,
+    object: &TargetObject,
+    mut all: impl Iterator<Item = &'o TargetObject>,
+) -> bool {
+    all.any(|one| {
+        let is_alike = one.is_shared == object.is_shared && one.reference.kind.side == object.reference.kind.side;
+        is_alike && mapping.rule(one.rule_id()).is_some_and(|rule| mapping.depends(rule, object.rule_id()))
+    })
 }
 
 /// Whether an object is left when its source goes. One whose id the mapping no longer has may be of a renamed rule: then the

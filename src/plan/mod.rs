@@ -39,7 +39,7 @@ use serde_json::Value;
 
 pub use action::{Action, Intent, SourcePatch};
 pub use decision::Evidence;
-pub use departure::{delete, give_up, stays, unmarked};
+pub use departure::{delete, give_up, is_needed, stays, unmarked};
 pub use observed::{
     Answers, Consumer, Kinds, Missing, ObjectState, Observed, Original, Originals, Outcome, Phase, Pick, Pin, Prune,
     Sight, Source, Target, TargetObject,
