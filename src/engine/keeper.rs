@@ -13,7 +13,7 @@ use tracing::info;
 
 use super::controller::Feed;
 use super::inventory::{self, Inventory, SourceId};
-use super::pipeline::learned::LATE_REQUEST;
+use super::pipeline::learned::{LATE_REQUEST, Late};
 use super::pipeline::{Generation, NOT_READ, Pipeline};
 use super::serving::{compiled, names_other_sources, other_document};
 use super::slots::Slot;
@@ -112,20 +112,6 @@ struct Unanswered {
     removal: Late,
     /// Whether home could not be told, whatever it said.
     is_home_untold: bool,
-}
-
-/// When a request last failed without the word of a server.
-#[derive(Debug, Default)]
-struct Late(Option<Instant>);
-
-impl Late {
-    fn failed(&mut self, error: &RequestError) {
-        self.0 = error.retryable().then(Instant::now).or(self.0);
-    }
-
-    fn may_come(&self) -> bool {
-        self.0.is_some_and(|at| at.elapsed() < LATE_REQUEST)
-    }
 }
 
 /// Whether nothing can change by itself: no kind of a former generation, no mapping that is leaving, and no release that is open.

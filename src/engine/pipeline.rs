@@ -398,7 +398,7 @@ impl Pipeline {
             && self.unconfirmed().is_none()
             && self.is_planned()
             && depth.in_flight == 0
-            && !self.learned.lock().is_finalizer_under_way(Instant::now())
+            && !self.learned.lock().finalizer.may_come()
     }
 
     /// These sources say that they were synced before there was a state store.

@@ -547,7 +547,7 @@ async fn act(
                 }
                 Err(error) => {
                     if adds_finalizer(action) && !matches!(error, ApplyError::Stale { .. }) {
-                        executor.pipeline.learned.lock().may_hold(Instant::now());
+                        executor.pipeline.learned.lock().finalizer.0 = Some(Instant::now());
                     }
                     failed = failed.or(Some(error));
                 }

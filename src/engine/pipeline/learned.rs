@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::engine::consumer_schema::dropped::DroppedFields;
 use crate::mapping::{Mapping, Side};
+use crate::multicluster::RequestError;
 use crate::object::marks::{self, Owner, OwnershipRecord, Reference};
 use crate::object::{ClusterName, Key};
 use crate::plan::Missing;
@@ -20,6 +21,21 @@ const LATE_CREATE: Duration = Duration::from_secs(600);
 
 /// For how long a request without an answer may still take effect.
 pub const LATE_REQUEST: Duration = Duration::from_secs(120);
+
+/// When a request last failed without the word of a server: it may still take effect.
+#[derive(Debug, Default)]
+pub struct Late(pub Option<Instant>);
+
+impl Late {
+    pub fn failed(&mut self, error: &RequestError) {
+        self.0 = error.retryable().then(Instant::now).or(self.0);
+    }
+
+    /// Whether it may still arrive.
+    pub fn may_come(&self) -> bool {
+        self.0.is_some_and(|at| at.elapsed() < LATE_REQUEST)
+    }
+}
 
 #[derive(Debug, Default)]
 pub struct Learned {
@@ -33,8 +49,8 @@ pub struct Learned {
     let_go: HashMap<Key, (String, Instant)>,
     /// Since when a source is missing whose objects exist, and whether its server said so.
     missing: HashMap<Key, (Instant, bool)>,
-    /// When a request to add the finalizer last failed: it may still take effect.
-    may_hold: Option<Instant>,
+    /// Of the requests to add the finalizer.
+    pub finalizer: Late,
     /// Deletions without an answer.
     unanswered: BTreeMap<Place, Instant>,
     /// Owned objects that were stripped of their ownership annotations, or left the watch, until their source is in sync.
@@ -104,16 +120,6 @@ impl Learned {
     /// Whether an object of a source that was let go may still come by itself.
     pub fn may_come_late(&self, now: Instant) -> bool {
         self.let_go.values().any(|(_, at)| now.duration_since(*at) < LATE_REQUEST)
-    }
-
-    /// A request to add the finalizer to a source failed.
-    pub fn may_hold(&mut self, now: Instant) {
-        self.may_hold = Some(now);
-    }
-
-    /// Whether a finalizer may still come by itself.
-    pub fn is_finalizer_under_way(&self, now: Instant) -> bool {
-        self.may_hold.is_some_and(|at| now.duration_since(at) < LATE_REQUEST)
     }
 
     /// What is known of a source that is missing now.
