@@ -514,10 +514,10 @@ impl Controller {
                     error!(mapping = self.writer.mapping(), %error, "a reconcile ended abnormally; it is tried again");
                 },
                 // Cancel-safe by its contract.
-                lease = self.queue.next(at_once) => match lease {
+                taken = self.queue.next(at_once) => match taken {
                     None => break,
-                    Some(lease) => {
-                        let key = lease.key();
+                    Some(taken) => {
+                        let key = taken.key();
                         // The workspace is known once its cluster is looked for.
                         let span = info_span!(
                             "reconcile",
@@ -527,7 +527,7 @@ impl Controller {
                             namespace = &*key.namespace,
                             name = &*key.name,
                         );
-                        running.spawn(in_turn(self.clone(), lease).instrument(span));
+                        running.spawn(in_turn(self.clone(), taken).instrument(span));
                     }
                 },
             }

@@ -554,18 +554,15 @@ async fn read_once(target: &Target, shared: &Shared, events: &mpsc::Sender<Event
     let mut jitter = Jitter::of(&target.name);
     let what = format!("state stores on target {}", target.name);
     loop {
-        match shared.inventories(target.endpoint()).list().await {
-            Ok(found) => {
-                shared.instruments.health.set(&what, Condition::ready(""));
-                let _ = events.send(Event::Retained(target.name.clone(), found)).await;
-                return;
-            }
-            Err(error) => {
-                shared.instruments.health.set(&what, Condition::of(Err(error.to_string()), target.trouble()));
-                tokio::time::sleep(RETRY.delay(failures, &mut jitter)).await;
-                failures += 1;
-            }
+        let read = shared.inventories(target.endpoint()).list().await;
+        let state = read.as_ref().map(|_| ()).map_err(ToString::to_string);
+        shared.instruments.health.set(&what, Condition::of(state, target.trouble()));
+        if let Ok(found) = read {
+            let _ = events.send(Event::Retained(target.name.clone(), found)).await;
+            return;
         }
+        tokio::time::sleep(RETRY.delay(failures, &mut jitter)).await;
+        failures += 1;
     }
 }
 
