@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use futures::stream::{self, StreamExt};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::{Surveyor, Unseen, json};
+use serde_json::Value;
+
+use super::{Surveyor, Unseen};
 use crate::engine::inventory::Inventory;
 use crate::multicluster::{Endpoint, RequestError};
 
@@ -66,7 +68,7 @@ async fn ask_one(endpoint: &Endpoint) -> Result<Told, RequestError> {
     let sent = Timestamp::now();
     let (reply, time) = endpoint.version().await?;
     let received = Timestamp::now();
-    let version = json(&reply.body, endpoint)?["gitVersion"].as_str().unwrap_or("no version").to_owned();
+    let version = endpoint.parse::<Value>(&reply)?["gitVersion"].as_str().unwrap_or("no version").to_owned();
     Ok(Told { version, ahead: time.map(|time| ahead(time, sent, received)) })
 }
 
