@@ -75,14 +75,12 @@ fn in_cluster() -> Result<Loaded, String> {
 
 fn from_files(spec: &ConnectionSpec, paths: &[PathBuf], context: Option<&str>) -> Result<Loaded, String> {
     let origin = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    // What is parsed is what is hashed: a file that is replaced in between is another one at the next look.
-    let mut hasher = DefaultHasher::new();
     let merged = paths.iter().try_fold(Kubeconfig::default(), |merged, path| {
-        let next = read(path, &mut hasher).and_then(|next| merged.merge(next));
-        next.map_err(|error| unreadable(spec, path, &error))
+        let next = Kubeconfig::read_from(path).and_then(|next| merged.merge(next));
+        next.map_err(|error| format!("{}; {}", unreadable(path, &error), fix(spec)))
     })?;
     let context = chosen_context(spec, &merged, context, &origin)?;
-    let fingerprint = fingerprint(hasher, &merged);
+    let fingerprint = fingerprint(&merged);
     of_context(merged, &context, &origin, fingerprint)
 }
 
@@ -130,11 +128,7 @@ fn reaches_out(config: &Kubeconfig, context: &str, is_user_local: bool) -> Optio
 /// # Errors
 /// Why it cannot be read, in words that name the file.
 pub fn contexts_of(path: &Path) -> Result<Vec<String>, String> {
-    let config = Kubeconfig::read_from(path).map_err(|error| match &error {
-        KubeconfigError::ReadConfig(error, _) => format!("cannot read {}: {}", path.display(), plain(error)),
-        KubeconfigError::Parse(error) => format!("{} is no kubeconfig: {}", path.display(), first_line(error)),
-        error => format!("{} is no kubeconfig: {error}", path.display()),
-    })?;
+    let config = Kubeconfig::read_from(path).map_err(|error| unreadable(path, &error))?;
     Ok(config.contexts.into_iter().map(|context| context.name).collect())
 }
 
@@ -159,12 +153,12 @@ fn of_context(mut merged: Kubeconfig, context: &str, origin: &str, fingerprint: 
     Ok(Loaded { config, proxies, fingerprint, origin: format!("{origin}, context {context}") })
 }
 
-fn unreadable(spec: &ConnectionSpec, path: &Path, error: &KubeconfigError) -> String {
-    let (path, fix) = (path.display(), fix(spec));
+fn unreadable(path: &Path, error: &KubeconfigError) -> String {
+    let path = path.display();
     match error {
-        KubeconfigError::ReadConfig(error, _) => format!("cannot read the kubeconfig {path}: {}; {fix}", plain(error)),
-        KubeconfigError::Parse(error) => format!("{path} is no kubeconfig: {}; {fix}", first_line(error)),
-        error => format!("{path} is no kubeconfig: {error}; {fix}"),
+        KubeconfigError::ReadConfig(error, _) => format!("cannot read the kubeconfig {path}: {}", plain(error)),
+        KubeconfigError::Parse(error) => format!("{path} is no kubeconfig: {}", first_line(error)),
+        error => format!("{path} is no kubeconfig: {error}"),
     }
 }
 
@@ -221,31 +215,12 @@ fn first_line(error: &impl std::fmt::Display) -> String {
     })
 }
 
-/// One kubeconfig, its relative paths resolved against its folder, and its text hashed.
-fn read(path: &Path, hasher: &mut impl Hasher) -> Result<Kubeconfig, KubeconfigError> {
-    let text = std::fs::read_to_string(path).map_err(|error| KubeconfigError::ReadConfig(error, path.to_owned()))?;
-    text.hash(hasher);
-    let mut config = Kubeconfig::from_yaml(&text)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let resolve = |file: &mut Option<String>| {
-        if let Some(file) = file.as_mut().filter(|file| Path::new(file).is_relative()) {
-            *file = folder.join(&*file).to_string_lossy().into_owned();
-        }
-    };
-    for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
-        resolve(&mut cluster.certificate_authority);
-    }
-    for user in config.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
-        resolve(&mut user.client_certificate);
-        resolve(&mut user.client_key);
-        resolve(&mut user.token_file);
-    }
-    Ok(config)
-}
-
-/// Over the kubeconfigs, hashed already, and every certificate, key and CA file that they name. Token files are not in it:
-/// they are re-read each minute anyway.
-fn fingerprint(mut hasher: DefaultHasher, config: &Kubeconfig) -> u64 {
+/// Over what the kubeconfigs say, and every certificate, key and CA file that they name. Token files are not in it: they are
+/// re-read each minute anyway.
+fn fingerprint(config: &Kubeconfig) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    // As a tree, which is sorted: the variables of an exec plugin are maps without order.
+    serde_json::to_value(config).unwrap_or_default().to_string().hash(&mut hasher);
     let clusters = config.clusters.iter().filter_map(|named| named.cluster.as_ref());
     let users = config.auth_infos.iter().filter_map(|named| named.auth_info.as_ref());
     let authorities = clusters.filter_map(|cluster| cluster.certificate_authority.clone());
@@ -290,41 +265,6 @@ mod tests {
         assert!(listed_files(None).is_empty());
     }
 
-    /// A pipe gives each reader the text that is written next: a file that is replaced at every look.
-    #[test]
-    fn what_is_parsed_is_what_is_hashed() {
-        let folder = tempfile::tempdir().unwrap();
-        let (pipe, file) = (folder.path().join("pipe"), folder.path().join("file"));
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        let text = |server: &str| {
-            format!(
-                r#"{{"current-context": "a", "contexts": [{{"name": "a", "context": {{"cluster": "c"}}}}],
-                "clusters": [{{"name": "c", "cluster": {{"server": "{server}"}}}}]}}"#
-            )
-        };
-        let servers = ["https://one:1", "https://two:1"];
-        let (next, loaded_one) = std::sync::mpsc::channel();
-        let writer = std::thread::spawn({
-            let pipe = pipe.clone();
-            move || {
-                for text in servers.map(text) {
-                    std::fs::write(&pipe, text).unwrap();
-                    // One that reads twice waits for the next text, and gets it.
-                    let _ = loaded_one.recv_timeout(std::time::Duration::from_secs(5));
-                }
-            }
-        });
-        let load = |path: &Path| from_files(&spec(), &[path.to_owned()], None).unwrap();
-        for server in servers {
-            let loaded = load(&pipe);
-            next.send(()).unwrap();
-            assert_eq!(loaded.config.cluster_url.to_string(), format!("{server}/"));
-            std::fs::write(&file, text(server)).unwrap();
-            assert_eq!(loaded.fingerprint, load(&file).fingerprint, "the hash is of what was parsed");
-        }
-        writer.join().unwrap();
-    }
-
     #[test]
     fn every_file_that_takes_part_counts_as_a_change() {
         let folder = tempfile::tempdir().unwrap();
@@ -339,7 +279,7 @@ mod tests {
             std::fs::write(file(name), name).unwrap();
             seen.push(fingerprint());
         }
-        std::fs::write(file("config"), format!("{text} ")).unwrap();
+        std::fs::write(file("config"), text.replace("one", "two")).unwrap();
         seen.push(fingerprint());
         seen.dedup();
         assert_eq!(seen.len(), 4);
