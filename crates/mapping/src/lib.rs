@@ -703,7 +703,7 @@ impl Kind {
         self.group.is_empty() && self.kind == "Secret"
     }
 
-    /// Whether it is of Kubernetes' own groups, which no CustomResourceDefinition serves. One serves `gateway.networking.k8s.io`.
+    /// Whether it is of Kubernetes' own groups, which no CustomResourceDefinition serves. One serves `autoscaling.k8s.io`.
     pub fn is_built_in(&self) -> bool {
         is_built_in(&self.group)
     }
@@ -715,8 +715,7 @@ impl Kind {
 }
 
 fn is_built_in(group: &str) -> bool {
-    let own = group.strip_suffix(".k8s.io").unwrap_or(group);
-    !own.contains('.') || own.ends_with(".apiserver") || own == "rbac.authorization"
+    !group.contains('.') || check::is_kubernetes_group(group)
 }
 
 impl Deref for Kind {

@@ -62,9 +62,9 @@ fn root(folder: &str) -> PathBuf {
 #[test]
 fn definitions_serve_what_is_not_built_in() {
     let is_built_in = |group: &&str| Kind::new(*group, "v1", "Any").is_built_in();
-    let own = ["", "apps", "networking.k8s.io", "rbac.authorization.k8s.io", "flowcontrol.apiserver.k8s.io"];
+    let own = ["", "apps", "policy", "networking.k8s.io", "rbac.authorization.k8s.io", "flowcontrol.apiserver.k8s.io"];
     assert!(own.iter().all(is_built_in));
-    let others = ["db.example.com", "gateway.networking.k8s.io", "snapshot.storage.k8s.io", "kueue.x-k8s.io"];
+    let others = ["db.example.com", "gateway.networking.k8s.io", "autoscaling.k8s.io", "kueue.x-k8s.io"];
     assert!(!others.iter().any(is_built_in));
 }
 

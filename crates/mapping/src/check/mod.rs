@@ -29,6 +29,7 @@ use crate::yaml::Node;
 pub use collisions::common_object;
 pub(super) use places::{copy_of_clusters, owner_of};
 use reads::Reads;
+pub(crate) use safety::is_kubernetes_group;
 pub use safety::is_namespace;
 use target::Place;
 use types::{Bound, Environment, Object, Type, case, written};

@@ -59,6 +59,11 @@ const PODS: [(&str, &str, &[&str]); 9] = [
     ("batch", "Job", &["spec", "template", "spec"]),
 ];
 
+/// Whether a group is one of Kubernetes' own.
+pub(crate) fn is_kubernetes_group(group: &str) -> bool {
+    NAMESPACED.iter().chain(&CLUSTER_SCOPED).any(|(own, _)| *own == group)
+}
+
 /// Whether objects of a kind live in namespaces; `None`: nothing tells it.
 fn is_namespaced(kind: &Kind, schema: Option<&Schema>) -> Option<bool> {
     let is_clusters = built_in().any(|one| one == (kind.group.as_str(), false, kind.kind.as_str()));
@@ -71,7 +76,8 @@ fn is_namespaced(kind: &Kind, schema: Option<&Schema>) -> Option<bool> {
 pub(super) fn meant(kind: &Kind) -> Option<String> {
     let known = || built_in().map(|(group, _, name)| (group, name));
     let (group, name) = (kind.group.as_str(), kind.kind.as_str());
-    if !kind.is_built_in() || known().any(|one| one == (group, name)) {
+    let may_be_own = kind.is_built_in() || group.strip_suffix(".k8s.io").is_some_and(|own| !own.contains('.'));
+    if !may_be_own || known().any(|one| one == (group, name)) {
         return None;
     }
     let elsewhere = known().find(|(_, other)| *other == name);
