@@ -73,7 +73,7 @@ pub(super) fn builtin(object: &mut Value, resource: &Resource, schema: &Schema) 
             quantities.into_iter().flat_map(|map| map.values_mut()).try_for_each(in_one_form)?;
         }
     }
-    if let Some((path, value, wanted)) = schema.first_mismatch(object) {
+    if let Some((path, value, wanted)) = schema.first_mismatch(object, "") {
         return Err(mismatch(&value, &resource.kind, &path, wanted));
     }
     if let Some(map) = object.as_object_mut() {

@@ -9,17 +9,13 @@ use super::table;
 /// Keeps a CustomResourceDefinition until its objects are gone.
 pub(super) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// The resource that a CustomResourceDefinition defines.
-pub(super) fn resource(definition: &Value) -> Resource {
-    read(definition, "", |version| version["schema"]["openAPIV3Schema"].clone())
-}
-
-/// The resource that an APIResourceSchema defines, as an export of the given identity publishes it.
-pub(super) fn exported_resource(schema: &Value, identity: &str) -> Resource {
-    read(schema, identity, |version| version["schema"].clone())
-}
-
-fn read(document: &Value, identity: &str, schema_of: impl Fn(&Value) -> Value) -> Resource {
+/// The resource that a CustomResourceDefinition defines; or an APIResourceSchema, as an export of the given identity publishes it.
+pub(super) fn resource(document: &Value, identity: &str) -> Resource {
+    let is_exported = !identity.is_empty();
+    let schema_of = |version: &Value| match is_exported {
+        true => version["schema"].clone(),
+        false => version["schema"]["openAPIV3Schema"].clone(),
+    };
     let spec = &document["spec"];
     let names = &spec["names"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -17,7 +17,10 @@ use super::validation;
 impl State {
     pub(super) fn delete(&mut self, view: &View, path: &ResourcePath, request: &Request) -> Result<Answer, Failure> {
         let deletion = Deletion::of(request)?;
-        check_immortal(&view.resource, path.name.as_deref().unwrap_or_default())?;
+        let name = path.name.as_deref().unwrap_or_default();
+        if view.resource.is("", "namespaces") && IMMORTAL.contains(&name) {
+            return Err(Failure::forbidden(&view.resource, name, "this namespace may not be deleted"));
+        }
         let (key, stored) = self.existing(view, path)?;
         let old = stored.object();
         validation::check_preconditions(&deletion.preconditions, &old, &view.resource)?;
@@ -90,10 +93,3 @@ impl State {
 
 /// Namespaces that every cluster keeps.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
-
-fn check_immortal(resource: &Resource, name: &str) -> Result<(), Failure> {
-    match resource.is("", "namespaces") && IMMORTAL.contains(&name) {
-        true => Err(Failure::forbidden(resource, name, "this namespace may not be deleted")),
-        false => Ok(()),
-    }
-}

@@ -147,24 +147,20 @@ impl Schema {
         }
     }
 
-    /// The first value of a type that it may not have: its path in the terms of Go, where indexes and the keys of maps are
-    /// left out, and the type that was wanted. Null is of every type.
-    pub fn first_mismatch(&self, value: &Value) -> Option<(String, Value, &'static str)> {
-        self.mismatch(value, "")
-    }
-
-    fn mismatch(&self, value: &Value, path: &str) -> Option<(String, Value, &'static str)> {
+    /// The first value below `path` of a type that it may not have: its path in the terms of Go, where indexes and the keys of
+    /// maps are left out, and the type that was wanted. Null is of every type.
+    pub fn first_mismatch(&self, value: &Value, path: &str) -> Option<(String, Value, &'static str)> {
         if !value.is_null() && !self.fits_type(value) {
             return Some((path.to_owned(), value.clone(), self.go_type()));
         }
         match value {
             Value::Object(map) => map.iter().find_map(|(name, value)| match self.properties.get(name) {
-                Some(schema) => schema.mismatch(value, &joined(path, name)),
-                None => self.additional.as_deref()?.mismatch(value, path),
+                Some(schema) => schema.first_mismatch(value, &joined(path, name)),
+                None => self.additional.as_deref()?.first_mismatch(value, path),
             }),
             Value::Array(items) => {
                 let schema = self.items.as_deref()?;
-                items.iter().find_map(|item| schema.mismatch(item, path))
+                items.iter().find_map(|item| schema.first_mismatch(item, path))
             }
             _ => None,
         }
@@ -234,7 +230,7 @@ impl Schema {
         if causes.len() > before || matches!(self.list, List::Atomic) {
             return;
         }
-        let keys: Vec<Box<str>> = items.iter().map(|item| self.list.item_key(item)).collect();
+        let keys: Vec<Box<str>> = items.iter().map(|item| self.item_key(item)).collect();
         for (index, key) in keys.iter().enumerate().filter(|(index, key)| keys[..*index].contains(key)) {
             // Behind `k:` or `v:`.
             let message = format!("Duplicate value: {}", &key[2..]);

@@ -163,7 +163,7 @@ impl Core {
 
 impl Watchers {
     fn add(&mut self, watcher: Watcher) {
-        let of = (watcher.interest.storage().clone(), watcher.interest.cluster().map(Arc::from));
+        let of = (watcher.interest.storage.clone(), watcher.interest.cluster().map(Arc::from));
         self.0.entry(of).or_default().push(watcher);
     }
 

@@ -93,7 +93,7 @@ impl State {
             self.draining.remove(&container);
             return;
         };
-        let resource = Arc::new(definition::resource(&stored.object()));
+        let resource = Arc::new(definition::resource(&stored.object(), ""));
         if stored.deleting {
             if self.empty(&resource, &key.cluster, None) > 0 {
                 self.draining.insert(container, key.cluster.clone());

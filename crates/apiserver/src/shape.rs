@@ -69,20 +69,15 @@ impl Schema {
         }
     }
 
-    /// What is wrong with the lists of an object whose items are told apart.
-    pub(super) fn wrong_list(&self, object: &Value) -> Option<String> {
-        self.wrong_list_at(object, "")
-    }
-
-    fn wrong_list_at(&self, value: &Value, path: &str) -> Option<String> {
+    /// What is wrong with the lists of a value whose items are told apart; `path` is that of the value.
+    pub(super) fn wrong_list(&self, value: &Value, path: &str) -> Option<String> {
         match value {
             Value::Object(map) => {
-                map.iter().find_map(|(name, value)| self.field(name).wrong_list_at(value, &format!("{path}.{name}")))
+                map.iter().find_map(|(name, value)| self.field(name).wrong_list(value, &format!("{path}.{name}")))
             }
             Value::Array(items) if self.is_granular(value) => {
-                let below = |item: &Value| {
-                    self.element().wrong_list_at(item, &format!("{path}{}", printed(&self.item_key(item))))
-                };
+                let below =
+                    |item: &Value| self.element().wrong_list(item, &format!("{path}{}", printed(&self.item_key(item))));
                 self.wrong_items(items, path).or_else(|| items.iter().find_map(below))
             }
             _ => None,
@@ -102,23 +97,18 @@ impl Schema {
         Some(format!("{path}: duplicate entries for key {}", printed(twice.1)))
     }
 
-    /// See [`List::item_key`].
+    /// How managed fields name an item of a list: `v:"x"`, `k:{"name":"x"}`.
     pub(super) fn item_key(&self, item: &Value) -> Box<str> {
-        self.list.item_key(item)
-    }
-}
-
-impl List {
-    /// How managed fields name an item of this list: `v:"x"`, `k:{"name":"x"}`.
-    pub fn item_key(&self, item: &Value) -> Box<str> {
-        let List::Map(fields) = self else { return format!("v:{item}").into() };
+        let List::Map(fields) = &self.list else { return format!("v:{item}").into() };
         let keys: Map<String, Value> = fields
             .iter()
             .filter_map(|(name, default)| Some((name.clone(), item.get(name).or(default.as_ref())?.clone())))
             .collect();
         format!("k:{}", Value::Object(keys)).into()
     }
+}
 
+impl List {
     pub fn compile(document: &Value) -> List {
         match document["x-kubernetes-list-type"].as_str() {
             Some("set") => List::Set,

@@ -97,7 +97,7 @@ pub struct State {
     /// What goes when the objects it contains are gone. Its controller looks again whenever one is removed in this cluster.
     pub(super) draining: BTreeMap<Touched, Arc<str>>,
     /// What admission changes on what is written, until it is told otherwise.
-    admission: Vec<Admission>,
+    pub(super) admission: Vec<Admission>,
 }
 
 /// A change that mutating admission makes on each object of a resource that is created or updated. As on a real server,
@@ -237,13 +237,6 @@ impl State {
     /// Replaces what admission changes from now on.
     pub fn set_admission(&mut self, changes: Vec<Admission>) {
         self.admission = changes;
-    }
-
-    /// Changes an object on its way to storage as admission has it.
-    pub(super) fn mutate(&self, resource: &Resource, object: &mut Value) {
-        for change in self.admission.iter().filter(|change| resource.is(&change.group, &change.plural)) {
-            json_patch::merge(object, &change.patch);
-        }
     }
 
     /// The resourceVersion of the last write.

@@ -17,7 +17,8 @@ use super::status::Failure;
 #[derive(Clone, Debug)]
 pub struct Interest {
     view: View,
-    storage: Storage,
+    /// The collection watched.
+    pub(super) storage: Storage,
     namespace: Option<String>,
     selector: Selector,
     /// Events up to this version are known to the client.
@@ -71,11 +72,6 @@ impl State {
 }
 
 impl Interest {
-    /// The collection watched.
-    pub fn storage(&self) -> &Storage {
-        &self.storage
-    }
-
     /// The logical cluster watched; `None` for several of them, or none.
     pub fn cluster(&self) -> Option<&str> {
         self.view.scope.cluster()

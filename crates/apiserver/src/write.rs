@@ -17,7 +17,7 @@ use super::reply::Answer;
 use super::request::{APPLY_PATCH, Request, ResourcePath};
 use super::resource::{Resource, Version};
 use super::schema::{self, Schema};
-use super::state::{Scope, State, View};
+use super::state::{Admission, Scope, State, View};
 use super::status::{Cause, Failure};
 use super::validation;
 
@@ -170,7 +170,7 @@ impl State {
         builtin::default(write.resource(), &mut draft.object);
         let nothing = builtin::nothing(write.resource());
         let managers = self.managers_of(write, &mut draft, &nothing, Managers::default());
-        self.change(write, &mut draft);
+        self.mutate(write, &mut draft.object);
         builtin::complete(write.resource(), &mut draft.object);
         builtin::say_nothing(write.resource(), &mut draft.object);
         self.stamp(write.resource(), &write.key, &mut draft.object);
@@ -192,7 +192,7 @@ impl State {
         builtin_rules::check_immutable(&draft.object, old, write.resource())?;
         validation::check_finalizers(&draft.object, old, write.resource())?;
         let managers = self.managers_of(write, &mut draft, old, current.managers.clone());
-        self.change(write, &mut draft);
+        self.mutate(write, &mut draft.object);
         write.count_generation(old, &mut draft.object);
         builtin::say_nothing(write.resource(), &mut draft.object);
         self.mark(&write.key, write.resource(), &mut draft.object);
@@ -205,10 +205,11 @@ impl State {
         Ok(self.store(write, draft, managers, kind))
     }
 
-    /// Lets admission change the object, which is not asked about a status.
-    fn change(&self, write: &Write, draft: &mut Draft) {
-        if write.part() != Part::Status {
-            self.mutate(write.resource(), &mut draft.object);
+    /// Changes an object on its way to storage as admission has it, which is not asked about a status.
+    fn mutate(&self, write: &Write, object: &mut Value) {
+        let is_meant = |change: &&Admission| write.resource().is(&change.group, &change.plural);
+        for change in self.admission.iter().filter(is_meant).filter(|_| write.part() != Part::Status) {
+            json_patch::merge(object, &change.patch);
         }
     }
 
@@ -380,7 +381,7 @@ impl<'a> Write<'a> {
         let Some(schema) = self.schema() else { return Ok(()) };
         let undeclared = schema.prune(&mut config.clone());
         let undeclared = undeclared.first().map(|field| format!(".{field}: field not declared in schema"));
-        let mistyped = schema.first_mismatch(config).map(|(path, value, wanted)| {
+        let mistyped = schema.first_mismatch(config, "").map(|(path, value, wanted)| {
             let wanted = match wanted {
                 "int32" | "float64" => "numeric (int or float)",
                 "bool" => "boolean",
@@ -390,7 +391,7 @@ impl<'a> Write<'a> {
             };
             format!(".{path}: expected {wanted}, got {}", schema::type_name(&value))
         });
-        let Some(why) = undeclared.or(mistyped).or_else(|| self.shape().wrong_list(config)) else { return Ok(()) };
+        let Some(why) = undeclared.or(mistyped).or_else(|| self.shape().wrong_list(config, "")) else { return Ok(()) };
         let (namespace, name) = (object::text(config, "namespace"), object::text(config, "name"));
         let message = format!(
             "failed to create typed patch object ({namespace}/{name}; {}/{}, Kind={}): {why}",

@@ -12,7 +12,7 @@ use super::super::resource::Resource;
 use super::super::settle::{Touched, drop_finalizer};
 use super::super::state::State;
 use super::export::claims;
-use super::{BINDS, CLAIMED, mark_of, set_condition};
+use super::{BINDS, CLAIMED, set_condition, short_hash};
 
 /// Keeps an APIBinding until the objects it brought are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "apis.kcp.io/apibinding-finalizer";
@@ -47,7 +47,7 @@ impl State {
 
     fn bind(&mut self, bindings: &Resource, key: &Key, binding: &Value, export: &Arc<str>) {
         self.exports.waiting.remove(key);
-        let mark = mark_of(export);
+        let mark = short_hash(export);
         self.change_own(bindings, key, |binding| {
             object::set_entry(binding, "labels", BINDS, Some(&mark));
             if binding["status"]["phase"].is_null() {
@@ -111,10 +111,10 @@ impl State {
     /// Deletes what the binding brought, waits for the finalizers there, and lets the binding go.
     fn unbind(&mut self, bindings: &Resource, key: &Key, binding: &Value) {
         let mark = binding["metadata"]["labels"][BINDS].as_str().unwrap_or_default();
-        let export = self.exports.published.keys().find(|export| mark_of(export) == mark).cloned();
+        let export = self.exports.published.keys().find(|export| short_hash(export) == mark).cloned();
         let resources = self.all_served(&key.cluster);
         let brought: Vec<&Arc<Resource>> =
-            resources.iter().filter(|resource| mark_of(&resource.identity) == mark).collect();
+            resources.iter().filter(|resource| short_hash(&resource.identity) == mark).collect();
         let held: usize = brought.iter().map(|resource| self.empty(resource, &key.cluster, None)).sum();
         if held > 0 {
             self.draining.insert(Touched::Binding(key.clone()), key.cluster.clone());

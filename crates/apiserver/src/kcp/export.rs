@@ -66,7 +66,7 @@ impl State {
         let named = export["spec"]["resources"].as_array().into_iter().flatten();
         let names = named.filter_map(|resource| resource["schema"].as_str());
         let stored = names.filter_map(|name| self.stored(&schemas, &Key::new(&key.cluster, "", name)));
-        stored.map(|schema| Arc::new(definition::exported_resource(&schema.object(), identity))).collect()
+        stored.map(|schema| Arc::new(definition::resource(&schema.object(), identity))).collect()
     }
 
     /// Everybody who binds the export, and everybody who waits for some export.

@@ -72,12 +72,7 @@ impl State {
     }
 }
 
-/// A short name for an export, fit for labels.
-fn mark_of(export: &str) -> String {
-    short_hash(export)
-}
-
-/// Thirteen lower-case letters and digits, the first of them a letter.
+/// Thirteen lower-case letters and digits, the first of them a letter: fit for labels.
 fn short_hash(text: &str) -> String {
     let digits = BASE32_NOPAD.encode(&Sha256::digest(text)).to_ascii_lowercase();
     format!("k{}", &digits[..12])

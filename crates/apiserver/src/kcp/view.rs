@@ -8,7 +8,7 @@ use super::super::request::{Place, Request, ResourcePath, Verb};
 use super::super::resource::Resource;
 use super::super::state::{Scope, State, Unbound, View};
 use super::super::status::Failure;
-use super::{BINDS, CLAIMED, Export, export::identity, mark_of};
+use super::{BINDS, CLAIMED, Export, export::identity, short_hash};
 
 impl State {
     /// What a URL in a virtual workspace shows.
@@ -28,7 +28,7 @@ impl State {
             Some("*") => Scope::Bound { export: id.clone(), shard },
             Some(name) => Scope::Cluster(self.bound_cluster(export, name, shard).ok_or_else(denied)?),
         };
-        let mark = mark_of(&id);
+        let mark = short_hash(&id);
         let (resource, label) = if (&*path.group, &*path.plural) == (APIS, "apibindings") {
             let is_read = matches!(request.verb(path.name.is_some()), Verb::Get | Verb::List | Verb::Watch);
             (self.builtin(APIS, "apibindings").filter(|_| is_read), Some((BINDS.to_owned(), mark)))

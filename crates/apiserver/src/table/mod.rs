@@ -27,6 +27,7 @@ pub struct Column {
 }
 
 /// How a column's cells are found.
+#[derive(Debug)]
 enum Cell {
     Path(JsonPath),
     Computed(fn(&Value, Timestamp) -> Value),
@@ -100,15 +101,6 @@ pub(super) fn stated_columns(version: &Value) -> Vec<Column> {
         false => stated,
     };
     std::iter::once(Column::name()).chain(stated).collect()
-}
-
-impl std::fmt::Debug for Cell {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Cell::Path(path) => path.fmt(f),
-            Cell::Computed(_) => f.write_str("computed"),
-        }
-    }
 }
 
 #[cfg(test)]
