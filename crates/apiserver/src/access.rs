@@ -42,7 +42,6 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// The administrator's token.
     pub fn administrator(&self) -> &str {
         &self.administrator
     }

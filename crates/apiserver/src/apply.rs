@@ -83,7 +83,6 @@ fn pruned(merged: Value, before: &FieldSet, managers: &Managers, schema: &Schema
 pub struct Options<'a> {
     /// What the schema says of merging.
     pub schema: &'a Schema,
-    /// Part of the object meant.
     pub part: Part,
     /// Take fields from other managers.
     pub forced: bool,

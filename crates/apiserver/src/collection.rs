@@ -23,7 +23,6 @@ pub struct Key {
     pub cluster: Arc<str>,
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    /// Name.
     pub name: Arc<str>,
 }
 
@@ -32,9 +31,7 @@ pub struct Key {
 pub struct Stored {
     /// The resourceVersion.
     pub version: u64,
-    /// `metadata.uid`.
     pub uid: Box<str>,
-    /// `metadata.labels`.
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
@@ -46,7 +43,6 @@ pub struct Stored {
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum ChangeKind {
     Added,
     Modified,
@@ -56,15 +52,11 @@ pub enum ChangeKind {
 /// One write, as watches see it.
 #[derive(Debug)]
 pub struct Change {
-    /// The collection.
     pub storage: Storage,
-    /// The object.
     pub key: Key,
     /// Shard of the object's logical cluster.
     pub shard: usize,
-    /// What happened.
     pub kind: ChangeKind,
-    /// When.
     pub at: Timestamp,
     /// The object after it; for a deletion its last state, under the version of the deletion.
     pub object: Arc<Stored>,
@@ -89,7 +81,6 @@ pub struct Collection {
 }
 
 impl Key {
-    /// A key from its parts.
     pub fn new(cluster: &str, namespace: &str, name: &str) -> Key {
         Key { cluster: cluster.into(), namespace: namespace.into(), name: name.into() }
     }
@@ -118,7 +109,6 @@ impl Stored {
 }
 
 impl Collection {
-    /// One object.
     pub fn get(&self, key: &Key) -> Option<&Arc<Stored>> {
         self.objects.get(key)
     }

@@ -20,7 +20,6 @@ impl Counters {
         self.0.get(&(verb, resource.to_owned())).copied().unwrap_or_default()
     }
 
-    /// All requests.
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }

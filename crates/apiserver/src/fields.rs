@@ -83,12 +83,10 @@ impl FieldSet {
         self.without_empty_children()
     }
 
-    /// Whether nothing is in the set.
     pub fn is_empty(&self) -> bool {
         !self.member && self.children.values().all(FieldSet::is_empty)
     }
 
-    /// Everything in either.
     pub fn union(mut self, other: &FieldSet) -> FieldSet {
         self.member |= other.member;
         for (key, theirs) in &other.children {
@@ -98,12 +96,10 @@ impl FieldSet {
         self
     }
 
-    /// What is in `self` and not in `other`.
     pub fn difference(&self, other: &FieldSet) -> FieldSet {
         self.combine(other, true)
     }
 
-    /// What is in both.
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
         self.combine(other, false)
     }

@@ -12,7 +12,6 @@ pub struct Context {
     pub server: String,
     /// The certificate to trust, in PEM; `None` for plain HTTP.
     pub authority: Option<String>,
-    /// Bearer token.
     pub token: String,
 }
 

@@ -22,11 +22,8 @@ pub struct Managed {
 /// Who writes: the key of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
-    /// Field manager.
     pub manager: String,
-    /// How it writes.
     pub operation: Operation,
-    /// Version it writes in.
     pub api_version: String,
     /// Subresource it writes to; empty for the object itself.
     pub subresource: String,
@@ -35,7 +32,6 @@ pub struct Author {
 sync_engine_mapping::words! {
     /// How a manager came by its fields.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[allow(missing_docs)]
     pub enum Operation {
         Apply = "Apply",
         Update = "Update",
@@ -58,7 +54,6 @@ impl Author {
 }
 
 impl Managers {
-    /// Takes the managers out of an object.
     pub fn take_from(object: &mut Value) -> Managers {
         let taken = object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
         let entries = taken.as_ref().and_then(Value::as_array);
@@ -77,12 +72,10 @@ impl Managers {
         object::set(object, "managedFields", (!entries.is_empty()).then(|| entries.into()));
     }
 
-    /// The fields an author has set.
     pub fn fields_of(&self, author: &Author) -> FieldSet {
         self.0.iter().find(|entry| entry.author.is(author)).map(|entry| entry.fields.clone()).unwrap_or_default()
     }
 
-    /// Whether nobody has said anything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

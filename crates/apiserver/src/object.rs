@@ -4,7 +4,6 @@ use serde_json::{Map, Value, json};
 
 pub(super) use sync_engine_mapping::object::{is_deleting, metadata as text};
 
-/// `metadata.finalizers`.
 pub(super) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }

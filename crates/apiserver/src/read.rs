@@ -25,7 +25,6 @@ struct Continue {
 /// Objects in the order of their keys.
 type Objects<'a> = Box<dyn Iterator<Item = (&'a Key, &'a Arc<Stored>)> + 'a>;
 
-/// One page of a list.
 struct Page {
     items: Vec<Bytes>,
     next: Option<Key>,

@@ -11,7 +11,6 @@ use super::watch::Interest;
 /// The answer to one request.
 #[derive(Debug)]
 pub enum Reply {
-    /// A complete answer.
     Answer(Answer),
     /// A stream: some lines now, and each later event that is of interest.
     Watch(Box<Subscription>),
@@ -20,26 +19,20 @@ pub enum Reply {
 /// A complete answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// HTTP status code.
     pub code: u16,
-    /// `Content-Type`.
     pub content_type: &'static str,
-    /// Texts of `Warning` headers.
     pub warnings: Vec<String>,
     /// Seconds of a `Retry-After` header.
     pub retry_after: Option<u32>,
-    /// Body.
     pub body: Bytes,
 }
 
 /// An accepted watch.
 #[derive(Debug)]
 pub struct Subscription {
-    /// Which events it is sent.
     pub interest: Interest,
     /// Lines to be sent at once.
     pub backlog: Vec<Bytes>,
-    /// Whether it wants bookmarks.
     pub bookmarks: bool,
     /// When the server ends it.
     pub timeout: Option<Duration>,

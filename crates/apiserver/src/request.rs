@@ -14,11 +14,9 @@ use super::status::Failure;
 /// A request as it arrived: nothing of it is checked yet.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// HTTP method.
     pub method: Method,
     /// Path of the URL, still escaped.
     pub path: String,
-    /// Parameters of the URL.
     pub query: Query,
     /// Header `Content-Type`, without parameters.
     pub content_type: String,
@@ -28,7 +26,6 @@ pub struct Request {
     pub user_agent: String,
     /// JSON; for patches also a list, for server-side apply JSON (which is YAML).
     pub body: Bytes,
-    /// Who sends it.
     pub user: User,
     /// The shard whose address the request came to.
     pub shard: usize,
@@ -85,7 +82,6 @@ pub(super) struct ResourcePath {
 sync_engine_mapping::words! {
     /// What is done to a resource, in the words of RBAC, with server-side apply told apart from other patches.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    #[allow(missing_docs)]
     pub enum Verb {
         Get = "get",
         List = "list",
@@ -102,7 +98,6 @@ sync_engine_mapping::words! {
 /// A request in one line, for counters and faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What is done.
     pub verb: Verb,
     /// Plural of the resource, with its subresource: `configmaps`, `mongodbcommunity/status`; a path's beginning where
     /// no resource is meant: `/version`.
@@ -120,11 +115,9 @@ pub struct Call {
 /// A request that came over HTTP, and its answer: a line of an audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// The request.
     pub call: Call,
     /// Path and query as they were sent.
     pub path: String,
-    /// Header `User-Agent`.
     pub user_agent: String,
     /// HTTP status; 0 where the connection was cut instead.
     pub code: u16,
@@ -181,7 +174,6 @@ impl Request {
         Request::new(Method::DELETE, path_and_query)
     }
 
-    /// The same request with a JSON body.
     pub fn with_body(mut self, body: &Value) -> Request {
         self.body = body.to_string().into();
         self

@@ -12,19 +12,13 @@ use super::table::Column;
 pub struct Resource {
     /// API group; empty for the core group.
     pub group: Arc<str>,
-    /// Plural name, as in URLs.
     pub plural: Arc<str>,
-    /// Singular name.
     pub singular: String,
-    /// Kind of one object.
     pub kind: Arc<str>,
-    /// Kind of a list.
     pub list_kind: String,
-    /// Short names for command lines.
     pub short_names: Vec<String>,
     /// Categories for command lines, such as `all`.
     pub categories: Vec<String>,
-    /// Whether objects live in namespaces.
     pub namespaced: bool,
     /// Whether objects count their `metadata.generation`.
     pub generation: bool,
@@ -51,7 +45,6 @@ pub struct Version {
     pub schema: Schema,
     /// Whether objects may contain nothing else.
     pub is_typed: bool,
-    /// What tables show.
     pub columns: Vec<Column>,
     /// The schema as it was written, for OpenAPI.
     pub document: Value,
@@ -60,9 +53,7 @@ pub struct Version {
 /// Where objects of a resource are kept: the key of a collection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Storage {
-    /// API group.
     pub group: Arc<str>,
-    /// Plural name.
     pub plural: Arc<str>,
     /// See [`Resource::identity`].
     pub identity: Arc<str>,

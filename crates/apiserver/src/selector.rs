@@ -19,7 +19,6 @@ pub struct Selector {
 /// A field of the object itself.
 #[derive(Clone, Debug, PartialEq)]
 struct Field {
-    /// JSON pointer.
     pointer: String,
     value: String,
     /// Whether it must be this value, or must not.
@@ -70,7 +69,6 @@ impl Selector {
         self.fields.push(Field { pointer: format!("/{}", field.replace('.', "/")), value: value.to_owned(), is });
     }
 
-    /// Whether every object matches.
     pub(super) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.name.is_none() && self.namespace.is_none() && self.fields.is_empty()
     }

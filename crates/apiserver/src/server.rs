@@ -75,7 +75,6 @@ impl Server {
         Server { core, counters, auditors, faults, tokens, clock }
     }
 
-    /// What the server's clock says.
     pub fn now(&self) -> Timestamp {
         (self.clock)()
     }
@@ -100,7 +99,6 @@ impl Server {
         }
     }
 
-    /// Requests from outside so far.
     pub fn counters(&self) -> Counters {
         self.counters.lock().clone()
     }

@@ -176,7 +176,6 @@ impl Sandbox {
         list["items"].as_array().cloned().unwrap_or_default()
     }
 
-    /// Changes an object by a merge patch.
     pub fn merge(&self, api: ApiRef<'_>, namespace: &str, name: &str, patch: &Value) -> Result<Value, Answer> {
         self.expect(&Request::patch(&api.url(namespace, name), MERGE, patch))
     }
@@ -187,7 +186,6 @@ impl Sandbox {
         self.expect(&Request::patch(&url, MERGE, &json!({"status": status})))
     }
 
-    /// Deletes an object.
     pub fn delete(&self, api: ApiRef<'_>, namespace: &str, name: &str) -> Result<Value, Answer> {
         self.expect(&Request::delete(&api.url(namespace, name)))
     }

@@ -32,7 +32,6 @@ pub enum Flavor {
 /// Choices a server is started with.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which API server this is.
     pub flavor: Flavor,
     /// Distinguishes the uids of one server from those of another.
     pub seed: String,
@@ -40,7 +39,6 @@ pub struct Settings {
     pub history: usize,
     /// What a list of an export's resource answers on a shard where nothing binds it.
     pub unbound: Unbound,
-    /// When the server's own controllers run.
     pub controllers: Controllers,
     /// Base URL of each shard that workspaces are spread over, as endpoint slices and workspaces name it.
     pub urls: Vec<String>,

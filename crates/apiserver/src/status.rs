@@ -19,11 +19,9 @@ pub enum Failure {
 /// The `Status` object of a refusal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
-    /// HTTP status code.
     pub code: u16,
     /// Machine-readable reason, such as `NotFound`.
     pub reason: &'static str,
-    /// Text for people.
     pub message: String,
     /// `details`: the resource and name meant, causes.
     pub details: Map<String, Value>,
@@ -36,7 +34,6 @@ pub struct Status {
 pub struct Cause {
     /// `FieldValueRequired`, `FieldValueInvalid`, …
     pub reason: &'static str,
-    /// Text for people.
     pub message: String,
     /// Path of the field, `spec.members`.
     pub field: String,
@@ -55,7 +52,6 @@ impl Failure {
         Failure::Status(Box::new(Status { code, reason, message, details: Map::new(), retry_after: None }))
     }
 
-    /// 400.
     pub fn bad_request(message: impl Into<String>) -> Failure {
         Failure::status(400, "BadRequest", message)
     }
@@ -271,7 +267,6 @@ impl Failure {
         grouped.detail("kind", kind)
     }
 
-    /// HTTP status code.
     pub fn code(&self) -> u16 {
         match self {
             Failure::Status(status) => status.code,

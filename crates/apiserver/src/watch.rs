@@ -111,7 +111,6 @@ impl Interest {
         self.after > version
     }
 
-    /// A bookmark at a version.
     pub fn bookmark(&self, version: u64, annotations: Option<Value>) -> Bytes {
         let mut metadata = json!({"resourceVersion": version.to_string()});
         if let Some(annotations) = annotations {

@@ -34,7 +34,6 @@ impl Schemas {
         Schemas { generator, builtin: Vec::new(), others: Map::new() }
     }
 
-    /// Adds the schema of a kind.
     pub fn add(&mut self, resource: &Resource, version: &Version, kind: Value) {
         let kinds = json!([kind]);
         match generate(&mut self.generator, &resource.group, &resource.kind) {

@@ -1,6 +1,5 @@
 //! The messages of the kinds that are served, by the field numbers of Kubernetes' `generated.proto`.
 
-/// Fields of a message.
 pub(super) type Message = &'static [Field];
 
 /// Number, name in JSON, and what it holds.

@@ -13,7 +13,6 @@ use serde_json::{Map, Value};
 use super::timestamp::Timestamp;
 use messages::{Field, Kind, Message};
 
-/// The media type.
 pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// What every body begins with, before the envelope that says what it is

@@ -68,7 +68,6 @@ impl Column {
         }
     }
 
-    /// The cell of an object.
     pub(super) fn cell(&self, object: &Value, now: Timestamp) -> Value {
         match &self.cell {
             Cell::Path(path) => path.select(object).first().map_or(Value::Null, |found| self.typed(found, now)),
