@@ -347,14 +347,18 @@ impl Connection {
         silent
     }
 
-    /// [`reload`](Self::reload) beside the async tasks.
+    /// Reads the configuration again; call it when a file changed, or now and then.
     ///
     /// # Errors
-    /// Those of `reload`, or the file system gives no answer.
-    pub async fn reload_aside(self: &Arc<Self>) -> Result<Reloaded, ConnectionError> {
+    /// The configuration cannot be used, or its file system gives no answer: what works stays in use.
+    pub async fn reload(self: &Arc<Self>) -> Result<Reloaded, ConnectionError> {
         let mut rereading = self.rereading.lock().await;
         let changed = self.changed_aside(&mut rereading.reading).await?;
-        Ok(self.reloaded(changed))
+        Ok(match changed.map(|after| self.take(after)) {
+            None => Reloaded::Unchanged,
+            Some(true) => Reloaded::Credential,
+            Some(false) => Reloaded::Address,
+        })
     }
 
     /// Files are read on a thread of their own; servers in this process have none.
@@ -365,21 +369,6 @@ impl Connection {
         let connection = self.clone();
         let hangs = |why: String| ConnectionError::new(self.name(), format!("its configuration cannot be read: {why}"));
         reading.of(move || connection.changed()).await.map_err(hangs)?
-    }
-
-    /// Reads the configuration again; call it when a file changed, or now and then. Reads files: not for an async task.
-    ///
-    /// A broken configuration keeps what works, and is returned to be said aloud.
-    pub fn reload(&self) -> Result<Reloaded, ConnectionError> {
-        self.changed().map(|changed| self.reloaded(changed))
-    }
-
-    fn reloaded(&self, changed: Option<Current>) -> Reloaded {
-        match changed.map(|after| self.take(after)) {
-            None => Reloaded::Unchanged,
-            Some(true) => Reloaded::Credential,
-            Some(false) => Reloaded::Address,
-        }
     }
 
     fn changed(&self) -> Changed {
@@ -496,24 +485,24 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         assert_eq!(connection.reread().now_or_never(), None);
         let (hangs, refused, ()) =
-            tokio::join!(connection.reload_aside(), connection.reread(), tokio::time::advance(PATIENCE));
+            tokio::join!(connection.reload(), connection.reread(), tokio::time::advance(PATIENCE));
         assert_eq!(
             hangs.expect_err("no answer").to_string(),
             "connection `target`: its configuration cannot be read: its file system has not answered for 30 s"
         );
         assert!(!refused);
         std::fs::write(&path, "clusters: [").expect("whoever waits for it reads it");
-        assert!(connection.reload_aside().await.is_err(), "what the first reading found: another would wait");
+        assert!(connection.reload().await.is_err(), "what the first reading found: another would wait");
     }
 
-    #[test]
-    fn a_former_address_is_asked_with_its_own_credential_alone() {
+    #[tokio::test]
+    async fn a_former_address_is_asked_with_its_own_credential_alone() {
         let file = tempfile::NamedTempFile::new().unwrap();
         write(file.path(), "http://127.0.0.1:1");
         let connection = open(file.path());
         let former = connection.endpoint();
         write(file.path(), "http://127.0.0.1:2");
-        assert_eq!(connection.reload().unwrap(), Reloaded::Address);
+        assert_eq!(connection.reload().await.unwrap(), Reloaded::Address);
         assert_eq!(connection.silent(Duration::ZERO), std::slice::from_ref(&former));
         let present = connection.endpoint();
         assert_eq!(connection.silent(Duration::ZERO), [former, present]);

@@ -151,7 +151,7 @@ impl Manager {
     /// is known which ones they are now. A broken configuration keeps what works, and is a condition.
     pub async fn reload_connections(&self) -> Vec<(String, Result<Reloaded, ConnectionError>)> {
         let reloads = self.0.environment.connections.iter().map(|(name, connection)| async move {
-            let result = connection.reload_aside().await;
+            let result = connection.reload().await;
             self.handle_reload(name, &result);
             (!matches!(result, Ok(Reloaded::Unchanged))).then(|| (name.clone(), result))
         });
@@ -219,7 +219,7 @@ async fn look_at_connections(shared: Weak<Shared>) {
 async fn reload(shared: Weak<Shared>, name: String, connection: Arc<Connection>) {
     loop {
         tokio::time::sleep(LOOK_AT_CONNECTIONS).await;
-        let found = connection.reload_aside().await;
+        let found = connection.reload().await;
         let Some(shared) = shared.upgrade() else { return };
         Manager(shared).handle_reload(&name, &found);
     }

@@ -65,17 +65,17 @@ fn a_workspace_path_replaces_the_cluster_of_the_address() {
     insta::assert_snapshot!(url("https://kcp:6443", Some("root:b/../..")).unwrap_err(), @"connection `kcp`: `root:b/../..` is no workspace path (names of lower case letters, digits and `-`, joined by `:`)");
 }
 
-#[test]
-fn a_reload_tells_what_changed_and_a_broken_one_keeps_what_works() {
+#[tokio::test]
+async fn a_reload_tells_what_changed_and_a_broken_one_keeps_what_works() {
     let folder = Folder::with(&kubeconfig("http://127.0.0.1:1", json!({"token": "a"})));
     let connection = folder.connection();
-    assert_eq!(connection.reload().unwrap(), Reloaded::Unchanged);
+    assert_eq!(connection.reload().await.unwrap(), Reloaded::Unchanged);
     folder.write("kubeconfig", &kubeconfig("http://127.0.0.1:1", json!({"token": "b"})));
-    assert_eq!(connection.reload().unwrap(), Reloaded::Credential);
+    assert_eq!(connection.reload().await.unwrap(), Reloaded::Credential);
     folder.write("kubeconfig", "clusters: [");
-    assert!(connection.reload().is_err());
+    assert!(connection.reload().await.is_err());
     assert_eq!(connection.endpoint().url(), "http://127.0.0.1:1");
     folder.write("kubeconfig", &kubeconfig("http://127.0.0.1:2", json!({"token": "b"})));
-    assert_eq!(connection.reload().unwrap(), Reloaded::Address);
+    assert_eq!(connection.reload().await.unwrap(), Reloaded::Address);
     assert_eq!(connection.endpoint().url(), "http://127.0.0.1:2");
 }

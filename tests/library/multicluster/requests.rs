@@ -314,9 +314,9 @@ async fn a_new_credential_is_in_use_at_once_and_a_broken_one_is_not() {
     *token.lock().unwrap() = "c".into();
     assert_eq!(endpoint.get(&config_map("x")).await.unwrap_err().code(), Some(401));
     folder.write("kubeconfig", "not: [");
-    connection.reload().unwrap_err();
+    connection.reload().await.unwrap_err();
     folder.write("kubeconfig", &kubeconfig(&server.url, json!({"token": "c"})));
-    connection.reload().unwrap();
+    connection.reload().await.unwrap();
     endpoint.get(&config_map("x")).await.unwrap();
 }
 

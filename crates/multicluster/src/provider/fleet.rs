@@ -308,6 +308,6 @@ async fn follow(provider: KubeconfigProvider, tell: mpsc::Sender<News>, conditio
 async fn reload(connection: Arc<Connection>, look_again: Arc<Notify>, configuration: Reporter) {
     loop {
         look_again.notified().await;
-        configuration.report_reload(connection.name(), &connection.reload_aside().await);
+        configuration.report_reload(connection.name(), &connection.reload().await);
     }
 }
