@@ -455,13 +455,14 @@ fn is_workspace_path(path: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use futures::FutureExt;
 
     use super::*;
     use crate::directory::PATIENCE;
 
-    fn write(path: &Path, server: &str) {
+    /// Writes a kubeconfig of this server.
+    pub(crate) fn write(path: &Path, server: &str) {
         let text = format!(
             r#"{{"current-context": "x", "contexts": [{{"name": "x", "context": {{"cluster": "x"}}}}],
             "clusters": [{{"name": "x", "cluster": {{"server": "{server}"}}}}]}}"#
@@ -469,7 +470,7 @@ mod tests {
         std::fs::write(path, text).unwrap();
     }
 
-    fn open(path: &Path) -> Arc<Connection> {
+    pub(crate) fn open(path: &Path) -> Arc<Connection> {
         let source = ConnectionSource::Kubeconfig { path: path.into(), context: None };
         Connection::open(ConnectionSpec { name: "target".into(), source }).unwrap()
     }

@@ -368,31 +368,18 @@ impl ClusterEvents {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use sync_engine_mapping::ProviderKind;
     use sync_engine_mapping::document::KubeconfigProviderSpec;
 
     use super::*;
-    use crate::connection::{ConnectionSource, ConnectionSpec};
+    use crate::connection::tests::{open, write};
 
     /// A pipe that nobody writes to is a file on a mount that hangs.
     #[tokio::test(start_paused = true)]
     async fn a_kubeconfig_that_hangs_keeps_no_other_from_being_read_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let (hung, works) = (folder.path().join("hung"), folder.path().join("works"));
-        let write = |path: &Path, server: &str| {
-            let text = format!(
-                r#"{{"current-context": "x", "contexts": [{{"name": "x", "context": {{"cluster": "x"}}}}],
-                "clusters": [{{"name": "x", "cluster": {{"server": "{server}"}}}}]}}"#
-            );
-            std::fs::write(path, text).expect("a file");
-        };
-        let open = |path: &Path| {
-            write(path, "http://127.0.0.1:1");
-            let source = ConnectionSource::Kubeconfig { path: path.to_owned(), context: None };
-            Connection::open(ConnectionSpec { name: "any".to_owned(), source }).expect("a connection")
-        };
+        [&hung, &works].into_iter().for_each(|path| write(path, "http://127.0.0.1:1"));
         let connections = BTreeMap::from([("hung", open(&hung)), ("works", open(&works))]);
         std::fs::remove_file(&hung).expect("the file is there");
         assert!(std::process::Command::new("mkfifo").arg(&hung).status().expect("mkfifo").success());

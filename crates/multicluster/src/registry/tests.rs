@@ -1,5 +1,6 @@
 use super::*;
-use crate::connection::{Connection, ConnectionSource, ConnectionSpec};
+use crate::connection::Connection;
+use crate::connection::tests::{open, write};
 use crate::mailbox::Mailbox;
 use sync_engine_mapping::ApiExportRef;
 
@@ -11,11 +12,8 @@ fn provider() -> ProviderName {
 /// A connection to where nobody listens.
 pub fn connection() -> Arc<Connection> {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let text = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
-        "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}"#;
-    std::fs::write(file.path(), text).unwrap();
-    let source = ConnectionSource::Kubeconfig { path: file.path().into(), context: None };
-    Connection::open(ConnectionSpec { name: "kcp".into(), source }).unwrap()
+    write(file.path(), "http://127.0.0.1:1");
+    open(file.path())
 }
 
 fn name(name: &str) -> ClusterName {
