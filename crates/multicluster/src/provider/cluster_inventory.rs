@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::discovery::{Collection, home, settled};
-use super::hub::{self, HeldKubeconfigs, Member, member_of};
+use super::hub::{self, HeldKubeconfigs};
 use crate::Endpoint;
 use crate::connection::{Held, listed};
 use crate::environment::{Listed, Members};
@@ -56,14 +56,8 @@ impl Members for ClusterInventory {
     async fn look(&mut self) -> Result<Listed, String> {
         let access = AccessProviders::read(&self.access_providers).await?;
         let profiles = self.profiles.objects("ClusterProfiles (multicluster.x-k8s.io/v1alpha1)").await?;
-        // One that is ill has sources whose finalizers the engine holds.
         let member = |profile: &Value| {
-            let of = |name| Member { name, traits: traits_of(profile), kubeconfig: access.kubeconfig(profile) };
-            match member_of(profile) {
-                Ok(name) if is_healthy(profile) || self.held.has(&name) => Some(Ok(of(name))),
-                Ok(_) => None,
-                Err(why) => Some(Err(why)),
-            }
+            self.held.member(profile, is_healthy(profile), || (traits_of(profile), access.kubeconfig(profile)))
         };
         let members = profiles.iter().filter_map(member).collect();
         Ok(self.held.list(members))

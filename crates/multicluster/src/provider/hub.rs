@@ -50,15 +50,23 @@ impl HeldKubeconfigs {
     pub(super) fn has(&self, name: &ClusterName) -> bool {
         self.0.contains_key(name)
     }
-}
 
-/// What the cluster of a namespaced object is called. A namespace has no dots, so no two clusters get one name.
-///
-/// # Errors
-/// It is too long.
-pub(super) fn member_of(object: &Value) -> Result<ClusterName, String> {
-    let name = format!("{}.{}", metadata(object, "namespace"), metadata(object, "name"));
-    ClusterName::try_from(name).map_err(|error| error.to_string())
+    /// The cluster that a namespaced object stands for; `None`: it is not up, and never was. One that was has sources whose
+    /// finalizers the engine holds. A namespace has no dots, so no two clusters get one name.
+    pub(super) fn member(
+        &self,
+        object: &Value,
+        is_up: bool,
+        describe: impl FnOnce() -> (Traits, Result<Held, String>),
+    ) -> Option<Result<Member, String>> {
+        let name = format!("{}.{}", metadata(object, "namespace"), metadata(object, "name"));
+        let name = match ClusterName::try_from(name) {
+            Ok(name) => Some(name).filter(|name| is_up || self.has(name))?,
+            Err(error) => return Some(Err(error.to_string())),
+        };
+        let (traits, kubeconfig) = describe();
+        Some(Ok(Member { name, traits, kubeconfig }))
+    }
 }
 
 /// The kubeconfig in a key of a Secret.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::discovery::{Collection, home, settled};
-use super::hub::{self, HeldKubeconfigs, Member, member_of, of_secret};
+use super::hub::{self, HeldKubeconfigs, Member, of_secret};
 use crate::Endpoint;
 use crate::environment::{Listed, Members};
 use crate::watch::{Selectors, Watches};
@@ -86,26 +86,19 @@ impl Members for ClusterApi {
         let secrets = self.secrets.objects("Secrets").await?;
         let place = |secret: &Value| (metadata(secret, "namespace").to_owned(), metadata(secret, "name").to_owned());
         let secrets: BTreeMap<_, _> = secrets.iter().map(|secret| (place(secret), secret)).collect();
-        let mut members = Vec::new();
-        for cluster in clusters {
-            let (namespace, name) = place(&cluster);
-            let member = match member_of(&cluster) {
-                Ok(member) if is_up(&cluster) || self.held.has(&member) => member,
-                Ok(_) => continue,
-                Err(why) => {
-                    members.push(Err(why));
-                    continue;
-                }
-            };
-            let secret = format!("{name}{ENDING_OF_CLUSTER_API}");
-            let kubeconfig = match secrets.get(&(namespace.clone(), secret.clone())) {
-                Some(secret) => of_secret(secret, KEY_OF_CLUSTER_API),
-                None => Err(format!("there is no Secret {namespace}/{secret} with the label {OF_CLUSTER_API}")),
-            };
-            // Its Secret goes before the Cluster itself is gone.
-            let kubeconfig = kubeconfig.map_err(|why| format!("Cluster {namespace}/{name}: {why}"));
-            members.push(Ok(Member { name: member, traits: hub::traits(&cluster), kubeconfig }));
-        }
+        // Its Secret goes before the Cluster itself is gone.
+        let kubeconfig = |cluster: &Value| {
+            let (namespace, name) = place(cluster);
+            let secret = (namespace, format!("{name}{ENDING_OF_CLUSTER_API}"));
+            let (namespace, name_of_secret) = &secret;
+            let missing = || format!("there is no Secret {namespace}/{name_of_secret} with the label {OF_CLUSTER_API}");
+            let kubeconfig = secrets.get(&secret).ok_or_else(missing);
+            let kubeconfig = kubeconfig.and_then(|secret| of_secret(secret, KEY_OF_CLUSTER_API));
+            kubeconfig.map_err(|why| format!("Cluster {namespace}/{name}: {why}"))
+        };
+        let member =
+            |cluster: &Value| self.held.member(cluster, is_up(cluster), || (hub::traits(cluster), kubeconfig(cluster)));
+        let members = clusters.iter().filter_map(member).collect();
         Ok(self.held.list(members))
     }
 
