@@ -69,6 +69,14 @@ pub struct ClusterSpec {
     pub holding: Option<Holding>,
 }
 
+impl ClusterSpec {
+    /// One of which nothing else is known.
+    pub fn new(name: ClusterName, identity: String, endpoint: Endpoint, scope: WatchScope) -> Self {
+        let (path, claims, traits, holding) = (None, None, Traits::default(), None);
+        Self { name, identity, path, endpoint, scope, claims, traits, holding }
+    }
+}
+
 /// A workspace that kcp holds up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holding {

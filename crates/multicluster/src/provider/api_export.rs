@@ -16,7 +16,7 @@ use crate::raw::CLUSTER_ANNOTATION;
 use crate::registry::ClusterSpec;
 use crate::watch::{Selectors, WatchState, Watches};
 use sync_engine_mapping::object::ClusterName;
-use sync_engine_mapping::{ApiExportRef, Resource, Traits};
+use sync_engine_mapping::{ApiExportRef, Resource};
 
 /// The consumers of an APIExport.
 pub(super) struct Consumers {
@@ -99,16 +99,8 @@ impl Find for Consumers {
             let is_seen = is_described || binding.is_bound() || object.deleting();
             (is_seen && binding.binds(&self.export.name, export_cluster.as_deref())).then_some(binding)
         })?;
-        Some(ClusterSpec {
-            name: cluster.clone(),
-            identity: cluster.as_str().to_owned(),
-            path: binding.workspace_path(),
-            endpoint: shard.endpoint.at(&format!("clusters/{cluster}")),
-            scope: shard.scope.clone(),
-            claims: Some(binding.claims()),
-            traits: Traits::default(),
-            holding: None,
-        })
+        let (path, claims) = (binding.workspace_path(), Some(binding.claims()));
+        Some(ClusterSpec { path, claims, ..shard.workspace(cluster) })
     }
 
     fn trouble(&self) -> Option<String> {

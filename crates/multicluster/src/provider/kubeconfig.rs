@@ -12,7 +12,6 @@ use crate::connection::Connection;
 use crate::environment::Reporter;
 use crate::identity::cluster_identity;
 use crate::registry::{ClusterSpec, ClustersOf, ProviderEvent, WatchScope};
-use sync_engine_mapping::Traits;
 use sync_engine_mapping::object::ClusterName;
 
 const BACKOFF: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(15) };
@@ -33,16 +32,7 @@ impl KubeconfigProvider {
         let identity = cluster_identity(&endpoint).await?;
         let endpoint = endpoint.leading_to(&identity);
         let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(self.name.clone()) };
-        Ok(ClusterSpec {
-            name: self.name.clone(),
-            identity,
-            path: None,
-            endpoint,
-            scope,
-            claims: None,
-            traits: Traits::default(),
-            holding: None,
-        })
+        Ok(ClusterSpec::new(self.name.clone(), identity, endpoint, scope))
     }
 
     /// Tells which cluster the connection leads to, or why that cannot be told, now and whenever it was doubtful. Ends where

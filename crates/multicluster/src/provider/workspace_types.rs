@@ -17,7 +17,7 @@ use crate::registry::{ClusterSpec, ClustersOf, Holding, WatchScope};
 use crate::watch::{Selectors, WatchState, Watches};
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::object::hold::{Hold, HoldStage};
-use sync_engine_mapping::{Resource, Traits, WorkspaceType};
+use sync_engine_mapping::{Resource, WorkspaceType};
 
 /// Workspaces that are held up.
 pub(super) struct HeldUp {
@@ -129,17 +129,10 @@ impl Find for HeldUp {
         let held = shard.stand_ins.of_cluster(cluster).into_iter().filter_map(|object| object.value().ok());
         let logical_cluster = held.into_iter().find(|value| hold.index_in(value).is_some())?;
         let path = logical_cluster.pointer("/metadata/annotations/kcp.io~1path").and_then(Value::as_str);
-        let endpoint = shard.endpoint.at(&format!("clusters/{cluster}"));
-        Some(ClusterSpec {
-            name: cluster.clone(),
-            identity: cluster.as_str().to_owned(),
-            path: path.map(str::to_owned),
-            scope: WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::Annotated },
-            endpoint,
-            claims: None,
-            traits: Traits::default(),
-            holding: Some(Holding { hold: hold.clone(), scope: shard.scope.clone() }),
-        })
+        let spec = shard.workspace(cluster);
+        let scope = WatchScope { endpoint: spec.endpoint.clone(), clusters: ClustersOf::Annotated };
+        let holding = Some(Holding { hold: hold.clone(), scope: shard.scope.clone() });
+        Some(ClusterSpec { path: path.map(str::to_owned), scope, holding, ..spec })
     }
 
     /// A workspace may be deleted while it is initialized.

@@ -59,6 +59,14 @@ pub(super) struct Shard<Of> {
     pub(super) stand_ins: Collection,
 }
 
+impl<Of> Shard<Of> {
+    /// A workspace there.
+    pub(super) fn workspace(&self, cluster: &ClusterName) -> ClusterSpec {
+        let endpoint = self.endpoint.at(&format!("clusters/{cluster}"));
+        ClusterSpec::new(cluster.clone(), cluster.as_str().to_owned(), endpoint, self.scope.clone())
+    }
+}
+
 /// Describes workspaces.
 pub(super) struct Workspaces<F: Find> {
     find: F,

@@ -23,16 +23,7 @@ fn name(name: &str) -> ClusterName {
 fn spec(connection: &Arc<Connection>, cluster: &str, url: &str) -> ClusterSpec {
     let endpoint = connection.endpoint_at(url).unwrap();
     let scope = WatchScope { endpoint: endpoint.at("clusters/*"), clusters: ClustersOf::Annotated };
-    ClusterSpec {
-        name: name(cluster),
-        identity: cluster.into(),
-        path: None,
-        endpoint,
-        scope,
-        claims: None,
-        traits: Traits::default(),
-        holding: None,
-    }
+    ClusterSpec::new(name(cluster), cluster.into(), endpoint, scope)
 }
 
 fn applied(connection: &Arc<Connection>, cluster: &str, url: &str) -> ProviderEvent {
