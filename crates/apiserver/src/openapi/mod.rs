@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::discovery::{group_versions, of_version};
-use super::resource::{Resource, Version};
+use super::resource::Resource;
 use super::status::Failure;
 use schemas::Schemas;
 use sync_engine_mapping::hash::tuple_hash;
@@ -38,12 +38,25 @@ fn hash(served: &[Arc<Resource>], group: &str, version: &str) -> String {
 /// The document of a group and version: what its kinds look like, and what can be done to them.
 pub(super) fn document(served: &[Arc<Resource>], group: &str, version: &str) -> Result<Value, Failure> {
     let (mut paths, mut schemas) = (Map::new(), Schemas::new());
+    let base = version_path(group, version);
+    let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
+    // Which parameters a write takes: kubectl looks whether the server validates fields.
+    let parameters = ["dryRun", "fieldManager", "fieldValidation", "force"].map(parameter);
     for (resource, version) in of_version(served, group, version)? {
-        schemas.add(resource, version, kind_of(resource, version));
-        for collection in collection_paths(resource, &version.name) {
-            paths.insert(collection, json!({"get": list_operation(resource, version)}));
+        let kind = json!({"group": *resource.group, "version": *version.name, "kind": *resource.kind});
+        // Which kind a collection holds: the only tie between a plural and its schema.
+        let list = json!({"responses": {}, "x-kubernetes-action": "list", "x-kubernetes-group-version-kind": kind});
+        let mut patch = list.clone();
+        patch["x-kubernetes-action"] = "patch".into();
+        patch["parameters"] = json!(parameters);
+        let mut collection = format!("/{base}/{}", resource.plural);
+        paths.insert(collection.clone(), json!({"get": list}));
+        if resource.namespaced {
+            collection = format!("/{base}/namespaces/{{namespace}}/{}", resource.plural);
+            paths.insert(collection.clone(), json!({"get": list}));
         }
-        paths.insert(object_path(resource, &version.name), json!({"patch": patch_operation(resource, version)}));
+        paths.insert(format!("{collection}/{{name}}"), json!({"patch": patch}));
+        schemas.add(resource, version, kind);
     }
     Ok(json!({
         "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.36.0"},
@@ -51,44 +64,7 @@ pub(super) fn document(served: &[Arc<Resource>], group: &str, version: &str) -> 
     }))
 }
 
-/// Says which parameters a write takes: kubectl looks whether the server validates fields.
-fn patch_operation(resource: &Resource, version: &Version) -> Value {
-    let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
-    json!({
-        "parameters": [parameter("dryRun"), parameter("fieldManager"), parameter("fieldValidation"), parameter("force")],
-        "responses": {},
-        "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": kind_of(resource, version),
-    })
-}
-
-/// Says which kind a collection holds: the only tie between a plural and its schema.
-fn list_operation(resource: &Resource, version: &Version) -> Value {
-    json!({
-        "responses": {},
-        "x-kubernetes-action": "list",
-        "x-kubernetes-group-version-kind": kind_of(resource, version),
-    })
-}
-
-fn kind_of(resource: &Resource, version: &Version) -> Value {
-    json!({"group": *resource.group, "version": *version.name, "kind": *resource.kind})
-}
-
 /// `api/v1`, `apis/apps/v1`.
 pub(super) fn version_path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
-}
-
-/// Of all namespaces, and of one.
-fn collection_paths(resource: &Resource, version: &str) -> Vec<String> {
-    let base = version_path(&resource.group, version);
-    let everywhere = format!("/{base}/{}", resource.plural);
-    let in_namespace = resource.namespaced.then(|| format!("/{base}/namespaces/{{namespace}}/{}", resource.plural));
-    std::iter::once(everywhere).chain(in_namespace).collect()
-}
-
-fn object_path(resource: &Resource, version: &str) -> String {
-    let collection = collection_paths(resource, version).pop().unwrap_or_default();
-    format!("{collection}/{{name}}")
 }
