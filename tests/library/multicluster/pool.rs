@@ -135,24 +135,6 @@ async fn a_connection_that_the_server_has_closed_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn a_body_comes_in_pieces() {
-    let chunked = &[
-        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
-        "3\r\n{\"a\r\n",
-        "4\r\n\":1}\r\n0\r\n",
-        "x-trailer: 1\r\n\r\n",
-    ];
-    let server = Server::start(chunked, Then::GoOn).await;
-    for _ in 0..3 {
-        assert_eq!(server.get().await.unwrap(), "{\"a\":1}");
-    }
-    assert_eq!(server.connections(), 1);
-    let empty = Server::start(&["HTTP/1.1 200 OK\r\n", "content-length: 0\r\n\r\n"], Then::GoOn).await;
-    assert_eq!((empty.get().await.unwrap(), empty.get().await.unwrap()), (String::new(), String::new()));
-    assert_eq!(empty.connections(), 1);
-}
-
-#[tokio::test]
 async fn an_answer_that_does_not_end_in_time_is_given_up_with_its_connection() {
     let mut server = Server::start(&["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{"], Then::GoOn).await;
     let path = ApiPath::collection(&resource("configmaps.v1"), "default").unwrap();
