@@ -1,6 +1,5 @@
 //! Faults that a test asks for, request by request.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::request::Call;
@@ -48,11 +47,5 @@ impl Faults {
 
     pub(super) fn of(&self, call: &Call) -> Option<Fault> {
         self.0.lock().iter_mut().find_map(|rule| rule(call))
-    }
-}
-
-impl fmt::Debug for Faults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Faults({} rules)", self.0.lock().len())
     }
 }

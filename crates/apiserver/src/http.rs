@@ -13,6 +13,7 @@ use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, RETRY_AFTER, USER_AGENT, WARNING};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -26,7 +27,6 @@ use super::reply::Answer;
 use super::request::{Exchange, Query, Request};
 use super::server::{Outcome, Server, Stream};
 use super::status::Failure;
-use super::tls::HTTP2;
 
 /// The body of an answer: all at once, or the lines of a watch.
 type Content = UnsyncBoxBody<Bytes, Infallible>;
@@ -91,32 +91,20 @@ async fn serve(connection: TcpStream, tls: Option<TlsAcceptor>, server: Arc<Serv
         Some(tls) => {
             // A client that refuses the certificate is gone.
             let Ok(connection) = tls.accept(connection).await else { return };
-            if connection.get_ref().1.alpn_protocol() == Some(HTTP2) {
-                serve_streams_on(connection, server, shard).await;
-            } else {
-                serve_on(connection, server, shard).await;
-            }
+            serve_on(connection, server, shard).await;
         }
     }
 }
 
-async fn serve_streams_on(connection: impl AsyncRead + AsyncWrite + Unpin, server: Arc<Server>, shard: usize) {
+/// Speaks as the client does, which shows by how it begins.
+async fn serve_on(connection: impl AsyncRead + AsyncWrite + Unpin + 'static, server: Arc<Server>, shard: usize) {
     let service = service_fn(move |request| answer(server.clone(), shard, request));
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new());
     // As kube-apiserver has it.
-    let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(250)
-        .serve_connection(TokioIo::new(connection), service);
-    let _ = connection.await;
-}
-
-async fn serve_on(connection: impl AsyncRead + AsyncWrite + Unpin, server: Arc<Server>, shard: usize) {
-    let service = service_fn(move |request| answer(server.clone(), shard, request));
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .serve_connection(TokioIo::new(connection), service);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(250);
     // How a connection ends is the client's matter.
-    let _ = connection.await;
+    let _ = builder.serve_connection(TokioIo::new(connection), service).await;
 }
 
 async fn answer(

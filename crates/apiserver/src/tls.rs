@@ -9,9 +9,6 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
-/// As clients and servers agree on it in the handshake of TLS.
-pub(super) const HTTP2: &[u8] = b"h2";
-
 /// What a server proves itself with.
 #[derive(Clone)]
 pub(super) struct Tls {
@@ -30,7 +27,7 @@ impl Tls {
             .with_safe_default_protocol_versions()
             .and_then(|config| config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key.into()))
             .map_err(io::Error::other)?;
-        config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), authority: cert.pem() })
     }
 }

@@ -62,8 +62,10 @@ impl State {
         let listed: BTreeSet<&str> = listed.filter_map(|endpoint| endpoint["url"].as_str()).collect();
         let mut urls = Vec::new();
         for (shard, base) in self.settings.urls.iter().enumerate() {
+            // kcp gives each shard its name as a label.
+            let name = if shard == 0 { "root".to_owned() } else { format!("shard-{shard}") };
             let url = format!("{base}/services/apiexport/{export}");
-            let is_inside = selector.as_ref().is_ok_and(|selector| selector.matches(Some(&labels_of(shard))));
+            let is_inside = selector.as_ref().is_ok_and(|selector| selector.matches(Some(&json!({"name": name}))));
             let stays = selector.is_ok() && listed.contains(&*url);
             if (is_inside || stays) && self.clusters_bound(&export, shard).next().is_some() {
                 urls.push(url);
@@ -108,10 +110,4 @@ fn set_endpoints(slice: &mut Value, urls: Vec<String>) {
     } else if let Some(status) = slice["status"].as_object_mut() {
         status.remove("endpoints");
     }
-}
-
-/// The labels of a shard: kcp gives each its name.
-fn labels_of(shard: usize) -> Value {
-    let name = if shard == 0 { "root".to_owned() } else { format!("shard-{shard}") };
-    json!({"name": name})
 }
