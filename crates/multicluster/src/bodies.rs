@@ -56,10 +56,7 @@ struct Share {
 }
 
 /// Room for a body that is being read, until it is dropped.
-#[derive(Debug)]
-pub struct Room {
-    _permit: Option<OwnedSemaphorePermit>,
-}
+pub type Room = OwnedSemaphorePermit;
 
 impl Default for Bodies {
     fn default() -> Self {
@@ -77,8 +74,7 @@ impl Bodies {
     /// Waits until bodies of so many bytes may be read. One that is larger than what may be read at once is read alone.
     pub async fn room(&self, bytes: usize) -> Room {
         let kib = u32::try_from(bytes / 1024).unwrap_or(u32::MAX).clamp(1, READ_AT_ONCE);
-        // The semaphore is never closed.
-        Room { _permit: self.0.room.clone().acquire_many_owned(kib).await.ok() }
+        self.0.room.clone().acquire_many_owned(kib).await.expect("the semaphore is never closed")
     }
 
     /// Which clusters have objects that are kept as outlines; `None`: the same as when that was last asked.

@@ -43,13 +43,7 @@ impl Stores {
         if mapping.is_empty() {
             return self.whole.clone();
         }
-        let mut parts = self.parts.lock();
-        if let Some(store) = parts.get(mapping) {
-            return store.clone();
-        }
-        let store = self.whole.another();
-        parts.insert(mapping.into(), store.clone());
-        store
+        self.parts.lock().entry(mapping.into()).or_insert_with(|| self.whole.another()).clone()
     }
 
     /// As [`Store::put`]. An object whose label names another mapping now leaves the store that it was in.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::discovery::{Collection, home, settled};
+use super::discovery::{Collection, changed, home, settled};
 use super::hub::{self, HeldKubeconfigs};
 use crate::Endpoint;
 use crate::connection::{Held, listed};
@@ -64,7 +64,7 @@ impl Members for ClusterInventory {
     }
 
     async fn changed(&mut self) {
-        settled([&mut self.profiles], LOOK_AGAIN).await;
+        settled(changed([&mut self.profiles]), LOOK_AGAIN).await;
     }
 }
 

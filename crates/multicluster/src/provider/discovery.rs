@@ -17,7 +17,7 @@ use crate::{Endpoint, Object, Subscription};
 use sync_engine_mapping::Resource;
 use sync_engine_mapping::object::{ClusterName, Key};
 
-/// How long after a change of a hub it is looked at: changes come in groups.
+/// How long after a change it is looked at: changes come in groups, and a file is often written in several steps.
 const SETTLE: Duration = Duration::from_millis(250);
 
 /// What the one cluster behind the address of a hub or of a workspace is called in the keys of objects.
@@ -184,9 +184,9 @@ pub(super) async fn changed<'c>(collections: impl IntoIterator<Item = &'c mut Co
     select_all(collections.into_iter().map(|one| Box::pin(one.changed()))).await;
 }
 
-/// Waits for changes of a hub to come to rest, at most as long as this: what its objects refer to may be another without one.
-pub(super) async fn settled<'c>(collections: impl IntoIterator<Item = &'c mut Collection>, at_most: Duration) {
-    let _ = timeout(at_most, changed(collections)).await;
+/// Waits for changes to come to rest, at most as long as this: what is listed may refer to what is another without one.
+pub(super) async fn settled(change: impl Future<Output = ()>, at_most: Duration) {
+    let _ = timeout(at_most, change).await;
     sleep(SETTLE).await;
 }
 

@@ -6,8 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
-
+use super::discovery::settled;
 use crate::connection::ConnectionSource;
 use crate::contexts_of;
 use crate::directory::{Reading, Watch};
@@ -18,8 +17,6 @@ use sync_engine_mapping::selector::glob_matches;
 
 /// How often the directory is read, whether or not something in it changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
-/// How long after a change it is read.
-const SETTLE: Duration = Duration::from_millis(250);
 
 /// The contexts of each file.
 type Contexts = BTreeMap<PathBuf, Vec<String>>;
@@ -57,9 +54,7 @@ impl Members for KubeconfigFiles {
 
     async fn changed(&mut self) {
         // A certificate that a kubeconfig names may stand elsewhere, so the directory is not all that can change.
-        let _ = timeout(LOOK_AGAIN, self.watch.hint()).await;
-        // A file is often written in several steps.
-        sleep(SETTLE).await;
+        settled(self.watch.hint(), LOOK_AGAIN).await;
     }
 }
 

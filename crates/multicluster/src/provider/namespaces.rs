@@ -8,7 +8,7 @@ use futures::future::pending;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
-use super::discovery::{Collection, home, settled};
+use super::discovery::{Collection, changed, home, settled};
 use super::hub;
 use super::kubeconfig::KubeconfigProvider;
 use crate::environment::Reporter;
@@ -100,7 +100,7 @@ impl NamespacesProvider {
                     biased;
                     // Cancel-safe: the value stays marked until it is read.
                     _ = whole.changed() => whole.mark_changed(),
-                    () = settled([namespaces], LOOK_AGAIN) => {}
+                    () = settled(changed([namespaces]), LOOK_AGAIN) => {}
                 }
             }
         }

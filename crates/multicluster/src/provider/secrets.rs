@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::discovery::{Collection, home, settled};
+use super::discovery::{Collection, changed, home, settled};
 use super::hub::{self, HeldKubeconfigs, Member, of_secret};
 use crate::Endpoint;
 use crate::environment::{Listed, Members};
@@ -62,7 +62,7 @@ impl Members for KubeconfigSecrets {
     }
 
     async fn changed(&mut self) {
-        settled([&mut self.secrets], LOOK_AGAIN).await;
+        settled(changed([&mut self.secrets]), LOOK_AGAIN).await;
     }
 }
 
@@ -103,7 +103,7 @@ impl Members for ClusterApi {
     }
 
     async fn changed(&mut self) {
-        settled([&mut self.clusters, &mut self.secrets], LOOK_AGAIN).await;
+        settled(changed([&mut self.clusters, &mut self.secrets]), LOOK_AGAIN).await;
     }
 }
 
