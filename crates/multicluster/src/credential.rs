@@ -200,8 +200,8 @@ impl ExecState {
         let header = answer.token.map(|token| header(&format!("Bearer {token}"))).transpose()?;
         let lasts = |at| remaining(at).saturating_sub(EARLY).max(PLUGIN_PAUSE);
         let fresh_until = answer.expires.map(|at| Instant::now() + lasts(at));
-        let identity = answer.certificate.zip(answer.key).map(|(certificate, key)| Identity { certificate, key });
-        let identity = identity.map(Arc::new);
+        let identity = answer.client_certificate_data.zip(answer.client_key_data);
+        let identity = identity.map(|(certificate, key)| Arc::new(Identity { certificate, key }));
         self.given = Some(Given { header: header.clone(), identity: identity.clone(), fresh_until });
         Ok((header, identity))
     }

@@ -17,11 +17,14 @@ use tokio::time::timeout;
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// What a plugin gave: a token, or a certificate and its key.
-#[derive(Debug, Default)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
     pub(super) token: Option<String>,
-    pub(super) certificate: Option<String>,
-    pub(super) key: Option<String>,
+    pub(super) client_certificate_data: Option<String>,
+    pub(super) client_key_data: Option<String>,
+    expiration_timestamp: Option<String>,
+    #[serde(skip)]
     pub(super) expires: Option<Timestamp>,
 }
 
@@ -82,31 +85,18 @@ pub(crate) async fn output(mut command: Command, deadline: Duration) -> Result<V
 fn parse(printed: &[u8]) -> Result<Answer, String> {
     let credential: ExecCredential =
         serde_json::from_slice(printed).map_err(|_| "it did not print an ExecCredential")?;
-    let status = credential.status.ok_or("its ExecCredential has no status")?;
-    if status.token.is_none() && (status.client_certificate_data.is_none() || status.client_key_data.is_none()) {
+    let mut answer = credential.status.ok_or("its ExecCredential has no status")?;
+    if answer.token.is_none() && (answer.client_certificate_data.is_none() || answer.client_key_data.is_none()) {
         return Err("its ExecCredential holds neither a token nor a certificate with its key".into());
     }
-    let expires = status.expiration_timestamp.map(|text| text.parse()).transpose();
-    Ok(Answer {
-        token: status.token,
-        certificate: status.client_certificate_data,
-        key: status.client_key_data,
-        expires: expires.map_err(|_| "its expirationTimestamp is no timestamp")?,
-    })
+    let expires = answer.expiration_timestamp.take().map(|text| text.parse()).transpose();
+    answer.expires = expires.map_err(|_| "its expirationTimestamp is no timestamp")?;
+    Ok(answer)
 }
 
 #[derive(Deserialize)]
 struct ExecCredential {
-    status: Option<ExecStatus>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ExecStatus {
-    expiration_timestamp: Option<String>,
-    token: Option<String>,
-    client_certificate_data: Option<String>,
-    client_key_data: Option<String>,
+    status: Option<Answer>,
 }
 
 #[cfg(test)]
@@ -137,7 +127,8 @@ mod tests {
         let printed = br#"{"kind": "ExecCredential", "status": {"clientCertificateData": "c", "clientKeyData": "k",
             "expirationTimestamp": "2026-11-21T12:00:00Z"}}"#;
         let answer = parse(printed).unwrap();
-        assert_eq!((answer.certificate.as_deref(), answer.key.as_deref(), answer.token), (Some("c"), Some("k"), None));
+        let (certificate, key) = (answer.client_certificate_data.as_deref(), answer.client_key_data.as_deref());
+        assert_eq!((certificate, key, answer.token), (Some("c"), Some("k"), None));
         assert_eq!(answer.expires.map(|at| at.to_string()).as_deref(), Some("2026-11-21T12:00:00Z"));
         assert!(parse(br#"{"status": {"token": "t", "expirationTimestamp": "soon"}}"#).is_err());
     }
