@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sync_engine::sandbox::{Backup, Call, Exchange, Fault, Options, Sandbox, Verb};
+use sync_engine::sandbox::{Call, Exchange, Fault, Options, Sandbox, State, Verb};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::audit::{AuditLog, Request};
@@ -55,7 +55,7 @@ impl Memory {
     }
 
     /// Puts another state in the place of the target's, while nobody can reach it.
-    pub async fn replace_target(&self, backup: &Backup) {
+    pub async fn replace_target(&self, backup: &State) {
         let mut target = self.target.lock().await;
         target.disconnect().await;
         target.restore(backup);

@@ -219,10 +219,6 @@ impl Options {
     }
 }
 
-/// What a server knew at one moment.
-#[derive(Clone, Debug)]
-pub struct Backup(State);
-
 impl Sandbox {
     /// Base URL, without a trailing slash.
     pub fn url(&self) -> String {
@@ -290,14 +286,14 @@ impl Sandbox {
     }
 
     /// All that the server knows now, to be [put back](Self::restore).
-    pub fn backup(&self) -> Backup {
-        Backup(self.server.with_state(|state| state.clone()))
+    pub fn backup(&self) -> State {
+        self.server.with_state(|state| state.clone())
     }
 
     /// Puts an earlier state back, its resourceVersions included. Watches stay open and silent, as those from a version
     /// of the future.
-    pub fn restore(&self, backup: &Backup) {
-        self.server.with_state(|state| *state = backup.0.clone());
+    pub fn restore(&self, backup: &State) {
+        self.server.with_state(|state| *state = backup.clone());
     }
 
     /// Carries out a request without HTTP. A watch belongs to [`Sandbox::events`] and is refused.
