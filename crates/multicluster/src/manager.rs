@@ -10,7 +10,7 @@ use futures::FutureExt;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinHandle;
+use tokio::task::{Id, JoinHandle};
 
 use super::connection::{Connection, ConnectionError, Reloaded};
 use super::environment::{Environment, condition_name, finds_by};
@@ -44,8 +44,6 @@ struct State {
     documents: Vec<ClusterProvider>,
     running: BTreeMap<ProviderName, Running>,
     subscribers: Vec<Arc<Subscriber>>,
-    /// How many providers were started.
-    started: u64,
     /// Looks after changes of the connections' configurations.
     looking: Option<JoinHandle<()>>,
     stopped: bool,
@@ -54,8 +52,7 @@ struct State {
 struct Running {
     /// What the provider was built from: where that changes, it is built anew.
     document: Option<ClusterProvider>,
-    /// Which one it is: one that was stopped may still be at its last event, and is heard no more.
-    number: u64,
+    /// Its number says which one it is: one that was stopped may still be at its last event, and is heard no more.
     task: JoinHandle<()>,
 }
 
@@ -190,10 +187,8 @@ impl Manager {
     fn start(&self, state: &mut State, provider: ProviderName) {
         let document = state.document(&provider);
         state.registry.start(&provider);
-        state.started += 1;
-        let number = state.started;
-        let task = tokio::spawn(serve(self.0.clone(), provider.clone(), number, document.clone()));
-        state.running.insert(provider, Running { document, number, task });
+        let task = tokio::spawn(serve(self.0.clone(), provider.clone(), document.clone()));
+        state.running.insert(provider, Running { document, task });
     }
 }
 
@@ -226,7 +221,8 @@ async fn reload(shared: Weak<Shared>, name: String, connection: Arc<Connection>)
 }
 
 /// Runs one provider for good; a panic starts it again.
-async fn serve(shared: Arc<Shared>, name: ProviderName, number: u64, document: Option<ClusterProvider>) {
+async fn serve(shared: Arc<Shared>, name: ProviderName, document: Option<ClusterProvider>) {
+    let number = tokio::task::id();
     loop {
         let (send, receive) = mpsc::channel(EVENTS_WAITING);
         let described = provider::run(shared.environment.clone(), name.clone(), document.clone(), send);
@@ -244,7 +240,7 @@ async fn serve(shared: Arc<Shared>, name: ProviderName, number: u64, document: O
 }
 
 impl Shared {
-    async fn listen(&self, provider: &ProviderName, number: u64, mut events: mpsc::Receiver<ProviderEvent>) {
+    async fn listen(&self, provider: &ProviderName, number: Id, mut events: mpsc::Receiver<ProviderEvent>) {
         while let Some(event) = events.recv().await {
             let mut state = self.state.lock();
             if !state.is_running(provider, number) {
@@ -268,8 +264,8 @@ impl State {
         running.map(|(name, _)| name.clone()).collect()
     }
 
-    fn is_running(&self, provider: &ProviderName, number: u64) -> bool {
-        self.running.get(provider).is_some_and(|running| running.number == number)
+    fn is_running(&self, provider: &ProviderName, number: Id) -> bool {
+        self.running.get(provider).is_some_and(|running| running.task.id() == number)
     }
 
     fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Option<JoinHandle<()>> {
@@ -413,9 +409,9 @@ mod tests {
             vec![ClusterProvider { name: "fleet".to_owned(), kind }]
         };
         let name = ProviderName::Source(SourceClusters::Provider("fleet".into()));
-        let number = || manager.0.state.lock().running[&name].number;
+        let number = || manager.0.state.lock().running[&name].task.id();
         // It tells something in the moment in which it is stopped.
-        let tell = async |number: u64, identity: &str| {
+        let tell = async |number: Id, identity: &str| {
             let (send, receive) = mpsc::channel(1);
             send.try_send(ProviderEvent::Identity(identity.to_owned())).expect("there is room");
             drop(send);
