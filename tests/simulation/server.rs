@@ -302,7 +302,7 @@ impl Server {
 
     /// Ends the watches of one API, as a server does whose definition of it changes.
     pub fn end_watches(&mut self, plural: &str) {
-        self.watchers.retain(|watcher| &*watcher.interest.storage().plural != plural);
+        self.watchers.retain(|watcher| &*watcher.interest.storage.plural != plural);
     }
 
     /// Every watch stays open and brings nothing any more.

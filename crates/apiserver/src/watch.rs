@@ -18,7 +18,7 @@ use super::status::Failure;
 pub struct Interest {
     view: View,
     /// The collection watched.
-    pub(super) storage: Storage,
+    pub storage: Storage,
     namespace: Option<String>,
     selector: Selector,
     /// Events up to this version are known to the client.

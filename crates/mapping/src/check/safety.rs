@@ -61,7 +61,7 @@ const PODS: [(&str, &str, &[&str]); 9] = [
 
 /// Whether a group is one of Kubernetes' own.
 pub(crate) fn is_kubernetes_group(group: &str) -> bool {
-    NAMESPACED.iter().chain(&CLUSTER_SCOPED).any(|(own, _)| *own == group)
+    BUILT_IN.iter().any(|(own, ..)| *own == group)
 }
 
 /// Whether objects of a kind live in namespaces; `None`: nothing tells it.
