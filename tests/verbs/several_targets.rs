@@ -69,8 +69,7 @@ fn an_object_appears_on_each_target_in_its_own_step() {
       when: ${{ region.size > 1 }}
       template: {apiVersion: v1, kind: ConfigMap}
     - id: db
-      dependsOn: [settings]
-      template: {apiVersion: example.dev/v1, kind: Cluster}
+      template: {apiVersion: example.dev/v1, kind: Cluster, spec: {of: "${{ objects.settings.metadata.name if region.size > 1 else 'a' }}"}}
 "#;
     let provider = MAPPING.split_once("---\n").expect("the provider").1;
     let mapping = format!("{head}{objects}---\n{provider}");
