@@ -182,6 +182,12 @@ impl Controller {
         self.wake(&Interest::Topic(topic), Priority::Initial);
     }
 
+    /// The same of a fact about what others than this source do.
+    pub fn touch_for_others(&self, topic: Topic, source: &Key) {
+        let woken = self.interests.touch(&Interest::Topic(topic), Priority::Initial).into_iter();
+        woken.filter(|(key, _)| key != source).for_each(|(key, priority)| self.queue.add(key, priority));
+    }
+
     fn wake(&self, interest: &Interest, priority: Priority) {
         let woken = self.interests.touch(interest, priority);
         woken.into_iter().for_each(|(key, priority)| self.queue.add(key, priority));

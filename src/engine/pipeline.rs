@@ -490,7 +490,7 @@ impl Pipeline {
     /// planned again.
     fn forget_sources(&self, cluster: &ClusterName) {
         let news = self.shared_use.lock().forget_cluster(cluster);
-        self.tell(news);
+        self.tell(news, None);
         let mut state = self.state.lock();
         state.promotion.forget(|key| key.cluster == *cluster);
         state.unplanned.retain(|key| key.cluster != *cluster);

@@ -284,6 +284,21 @@ async fn what_a_source_uses_by_a_document_that_was_replaced_meanwhile_tells_noth
 }
 
 #[tokio::test]
+async fn what_a_source_uses_is_news_to_others_alone() {
+    let pipeline = pipeline(Lease::default());
+    let generation = run(&pipeline, &sharing("a"));
+    for name in ["x", "y"] {
+        let topic = Topic::Placement(generation.target.cluster.clone(), "place".into());
+        pipeline.controller.interests.reader(&key(name)).read([topic], || (), |()| true);
+    }
+    let woken = || pipeline.controller.queue.remove_cluster(&key("x").cluster);
+    pipeline.saw_places(&generation, &key("x"), &at("place"));
+    assert_eq!(woken(), [key("y")]);
+    pipeline.uses_nothing(&key("x"));
+    assert_eq!(woken(), [key("y")]);
+}
+
+#[tokio::test]
 async fn a_document_does_not_run_on_the_confirmation_of_the_one_before() {
     let edited = DOCUMENT.replace("\"1\"", "\"2\"");
     let pipeline = pipeline(Lease::default());

@@ -37,13 +37,13 @@ impl Pipeline {
         let is_followed = self.generation().mapping.text == by.mapping.text || self.is_candidate(by);
         let news = if is_followed { shared_use.seen(key, uses) } else { News::default() };
         drop(shared_use);
-        self.tell(news);
+        self.tell(news, Some(key));
     }
 
     /// A source needs nothing that others share.
     pub fn uses_nothing(&self, key: &Key) {
         let news = self.shared_use.lock().seen(key, &Uses::default());
-        self.tell(news);
+        self.tell(news, Some(key));
     }
 
     /// Another replica plans a source. Until this one leads and does, it may use any place: nobody takes along what it shares.
@@ -58,7 +58,9 @@ impl Pipeline {
         }
     }
 
-    pub(super) fn tell(&self, news: News) {
+    /// Wakes who reads who else uses a place. The source that the news is `of` does not: it would wake itself for ever while a
+    /// watch does not show that its objects are gone.
+    pub(super) fn tell(&self, news: News, of: Option<&Key>) {
         let unused = news.places.iter().filter(|place| self.in_use(place, None) == Some(false));
         let unused: Vec<_> = unused.map(|place| self.writer.shared_owner(place)).collect();
         self.learned.lock().forget_owners(&unused);
@@ -66,7 +68,10 @@ impl Pipeline {
         let topics = news.places.iter().map(|place| Topic::Placement(target.clone(), (**place).into()));
         let topics: Vec<Topic> = topics.chain(news.complete.then_some(Topic::PassComplete)).collect();
         for topic in topics {
-            self.controller.touch(topic);
+            match of {
+                Some(source) => self.controller.touch_for_others(topic, source),
+                None => self.controller.touch(topic),
+            }
         }
     }
 

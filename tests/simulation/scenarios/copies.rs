@@ -95,6 +95,13 @@ fn a_shared_copy_goes_with_sources_that_nothing_holds() {
     }
 }
 
+/// It counts as a user again in each reconcile that finds its objects, and as none once the server has none of them.
+#[test]
+fn a_source_that_is_gone_does_not_wake_itself_beside_a_silent_watch() {
+    let steps = [(0, Action::Create(X)), (10_000, Action::Silence(Side::Target)), (5_000, Action::Delete(X))];
+    holds(&copies(More::Shared, Kcp, &steps), 4);
+}
+
 #[test]
 fn a_shared_copy_goes_with_its_rule() {
     let steps = [(0, Action::Create(X)), (5_000, Action::Create(X_CA)), (5_000, Action::Edit(Edit::Related(MORE.id)))];
