@@ -373,7 +373,7 @@ async fn converge(
         let begun = Instant::now();
         let planned = plan_noting(&generation.mapping, observed, &mut places);
         executor.tally.planned(begun.elapsed());
-        note_places(pipeline, generation, observed, places, &mut progress.noted);
+        note_places(pipeline, generation, observed, places, takes_in(&planned), &mut progress.noted);
         let (actions, then) = match planned {
             Plan::Act(actions) => (actions, None),
             Plan::Last(_, then) if latest.is_new() && may_wait(executor, &then) => return Ended::Deferred,
@@ -454,7 +454,7 @@ async fn converge(
             Some(then) if !refused_status => return then.into(),
             _ if executor.tally.so_far().overtaken => {
                 // Who waits for its turn sees that a source was let go.
-                note_places(pipeline, generation, observed, None, &mut progress.noted);
+                note_places(pipeline, generation, observed, None, Some(false), &mut progress.noted);
                 // What came in between is in the caches, and may change the plan.
                 return Ended::Waiting(Reasons::default());
             }
@@ -479,6 +479,13 @@ async fn observe_again(
     now.limits.tells_nothing = observed.limits.tells_nothing;
     *observed = now;
     Ok(())
+}
+
+/// Whether a plan takes its source in. `None`: what it depends on is to be read first.
+fn takes_in(planned: &Plan) -> Option<bool> {
+    let Plan::Act(actions) = planned else { return Some(false) };
+    let is_read = |action: &Action| matches!(action, Action::Read(_));
+    (!actions.iter().all(is_read)).then(|| actions.iter().any(adds_finalizer))
 }
 
 /// What becomes of losses that are held.
@@ -622,20 +629,24 @@ fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
 }
 
 /// Keeps the index of who shares what, before anything is written. `rendered`: what the plan knows of that; `noted` is what this
-/// reconcile noted last.
+/// reconcile noted last. A source that the plan takes in is a user already: a watch that is behind may not show that another process
+/// has taken it in.
 fn note_places(
     pipeline: &Pipeline,
     generation: &Generation,
     observed: &Observed,
     rendered: Option<BTreeSet<String>>,
+    takes_in: Option<bool>,
     noted: &mut Option<Uses>,
 ) {
     if !generation.mapping.has_shared() {
         return;
     }
-    let holds = |source: &&Arc<Value>| owns_finalizer(observed, source);
+    let holds = |source: &&Arc<Value>| takes_in == Some(true) || owns_finalizer(observed, source);
     let around_its_objects = || observed.objects.own().flat_map(|one| all_in(&one.reference.namespace)).collect();
     let (way, places) = match &observed.source {
+        // Until it is known whether it is taken in, it may use any place.
+        Ok(Source::Present(source)) if takes_in.is_none() && !holds(&source) => return,
         Ok(Source::Present(source)) => {
             let places = || rendered.unwrap_or_else(|| places(generation, observed, source));
             let leaves = !metadata(source, "deletionTimestamp").is_empty();

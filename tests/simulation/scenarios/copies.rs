@@ -177,6 +177,24 @@ fn a_shared_copy_stays_for_a_source_that_the_watch_does_not_show() {
     holds(&Plan { elects: true, ..copies(More::Shared, Kcp, &steps) }, 16);
 }
 
+/// It shows the source as it was before the other process took it in.
+#[test]
+fn a_shared_copy_stays_for_a_source_that_the_watch_shows_without_its_finalizer() {
+    let worlds = [2, 5, 8].map(|pause| {
+        let steps = [
+            (0, Action::Create(X)),
+            (5_000, Action::Secret(X, Side::Source, Secrecy::Rename)),
+            (5_000, Action::Start(1)),
+            (5_000, Action::Create(X_CA)),
+            (pause, Action::Silence(Side::Source)),
+            (3_000, Action::Crash(0)),
+            (40_000, Action::Change(X)),
+        ];
+        Plan { elects: true, ..copies(More::Shared, Kcp, &steps) }
+    });
+    hold(&worlds, 8);
+}
+
 /// A watch that fell silent hides what the consumer says for minutes.
 #[test]
 fn a_copy_follows_the_original_that_a_silent_watch_still_names() {
