@@ -233,6 +233,8 @@ pub struct Source {
     let_go: BTreeSet<String>,
     /// Those that it carried when it was seen last.
     pub held: BTreeSet<String>,
+    /// Since when it has carried any.
+    pub held_since: Duration,
     /// Somebody asked for its deletion; until when that counts.
     asked: Option<Duration>,
     gone: bool,
@@ -319,6 +321,9 @@ impl Source {
             self.let_go.extend(self.held.difference(&held).cloned());
         }
         self.let_go.retain(|one| !held.contains(one));
+        if self.held.is_empty() {
+            self.held_since = at;
+        }
         self.held = held;
         self.vanished = gone && !self.let_go.is_empty();
         if self.vanished {
