@@ -556,9 +556,12 @@ pub fn accept(workspace: &str, accepts: bool, is_beside: bool) -> Request {
     merge(&binding_url(workspace), &json!({"spec": {"permissionClaims": claims(accepts, is_beside)}}))
 }
 
-/// Whether a binding accepts them.
+/// Whether a binding accepts them. While it is being deleted, those that it had go on, and no other is applied.
 pub fn accepts(binding: &Value) -> bool {
-    binding["spec"]["permissionClaims"][0]["state"] == "Accepted"
+    match binding["metadata"]["deletionTimestamp"].is_null() {
+        true => binding["spec"]["permissionClaims"][0]["state"] == "Accepted",
+        false => binding["status"]["appliedPermissionClaims"].as_array().is_some_and(|applied| !applied.is_empty()),
+    }
 }
 
 fn claims(accepted: bool, is_beside: bool) -> Vec<Value> {

@@ -70,6 +70,20 @@ fn a_claim_that_is_taken_back_for_ever_deletes_nothing() {
     holds(&related(Kcp, &steps), 4);
 }
 
+/// kcp applies no claim of a binding that is being deleted: the copy beside the source stays out of reach.
+#[test]
+fn a_claim_that_is_accepted_while_the_binding_is_being_deleted_comes_too_late() {
+    let steps = [
+        (0, Action::Create(X)),
+        (10_000, Action::Unclaim("a")),
+        (5_000, Action::Meddle(X, Meddling::Hold)),
+        (5_000, Action::Unbind("a")),
+        (10_000, Action::Claim("a")),
+        (90_000, Action::Release),
+    ];
+    holds(&related(Kcp, &steps), 4);
+}
+
 #[test]
 fn a_copy_that_is_taken_over_and_has_another_type_is_created_anew() {
     for pause in MOMENTS {
