@@ -23,6 +23,7 @@ use super::identity::Confirmation;
 use super::in_process::InProcess;
 use super::kubeconfig::{self, Loaded};
 use super::lane::{AddressLimits, Counters};
+use super::permit::Epoch;
 use super::proxy::without_password;
 use super::request_error::RequestError;
 use crate::health::Level;
@@ -182,6 +183,7 @@ pub struct Connection {
     lanes: Mutex<HashMap<String, (Weak<AddressLimits>, Site)>>,
     counters: Arc<Counters>,
     identity: Confirmation,
+    restored: Epoch,
     /// One of the clusters of a fleet.
     is_of_fleet: bool,
     rereading: tokio::sync::Mutex<Rereading>,
@@ -244,6 +246,7 @@ impl Connection {
             lanes: Mutex::default(),
             counters: Arc::default(),
             identity: Confirmation::default(),
+            restored: Epoch::default(),
             is_of_fleet,
             rereading: tokio::sync::Mutex::default(),
             agent,
@@ -310,6 +313,12 @@ impl Connection {
     /// Which cluster the connection's own address leads to, as far as that is confirmed.
     pub fn identity(&self) -> &Confirmation {
         &self.identity
+    }
+
+    /// Advances whenever a watch sees a version go back: the server was restored to an earlier state. It may be asked at other
+    /// addresses too, as kcp is at those of its virtual workspaces, and have passed there what a watch has heard of.
+    pub(super) fn restored(&self) -> &Epoch {
+        &self.restored
     }
 
     /// The connection's own address.
@@ -494,6 +503,18 @@ pub(crate) mod tests {
         assert!(!refused);
         std::fs::write(&path, "clusters: [").expect("whoever waits for it reads it");
         assert!(connection.reload().await.is_err(), "what the first reading found: another would wait");
+    }
+
+    /// Kcp is one server at its own address and at those of its virtual workspaces.
+    #[tokio::test]
+    async fn a_restore_that_one_address_shows_is_told_at_all_of_its_connection() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        write(file.path(), "http://127.0.0.1:1");
+        let connection = open(file.path());
+        let [own, other] = [connection.endpoint(), connection.endpoint_at("http://127.0.0.1:2").unwrap()];
+        let told = other.connection().restored().follow();
+        own.connection().restored().advance();
+        assert!(told.is_behind());
     }
 
     #[tokio::test]

@@ -20,7 +20,7 @@ use super::connection::{Connection, Site};
 use super::identity::Ask;
 use super::lane::AddressLimits;
 use super::lines::Lines;
-use super::permit::{Epoch, Permit};
+use super::permit::Permit;
 use super::proxy::is_this_machine;
 use super::request_error::RequestError;
 
@@ -263,11 +263,6 @@ impl Endpoint {
     /// A line of a watch came.
     pub(super) fn note_answer(&self) {
         self.lane.note_answer();
-    }
-
-    /// Advances whenever a watch at this address sees a version go back.
-    pub(super) fn restored(&self) -> &Epoch {
-        &self.lane.restored
     }
 
     /// Counts a request, and has the lane learn from what it came to.

@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use self::slots::Slots;
-use super::permit::Epoch;
 use super::request_error::RequestError;
 
 /// Writes in flight at one address: above 2 kcp writes no more of them a second, and above 8 it only gets slower.
@@ -32,8 +31,6 @@ pub(super) struct AddressLimits {
     due: Mutex<BTreeMap<u32, Instant>>,
     /// When the address gave the last answer, or when somebody began to use it.
     heard: Mutex<Instant>,
-    /// Advances whenever a watch at this address sees a version go back: the server was restored to an earlier state.
-    pub(super) restored: Epoch,
 }
 
 /// The write slots of an address.
@@ -66,7 +63,6 @@ impl AddressLimits {
             counters,
             due: Mutex::default(),
             heard: Mutex::new(Instant::now()),
-            restored: Epoch::default(),
         }
     }
 

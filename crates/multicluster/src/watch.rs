@@ -312,7 +312,7 @@ impl Worker {
         let Shared { key, endpoint, stores, own_lists, .. } = &*shared;
         let mut list: Option<List<'_>> = None;
         let mut stream: Option<Stream> = None;
-        let mut restored = endpoint.restored().follow();
+        let mut restored = endpoint.connection().restored().follow();
         let mut known = restored.catch_up();
         let mut phase = Phase::Listing;
         loop {
@@ -371,7 +371,7 @@ impl Worker {
             if self.machine.take_went_back() {
                 tracing::warn!(watch = %key, "a version went back: the server was restored to an earlier state");
                 stores.doubt_versions();
-                endpoint.restored().advance_from(known);
+                endpoint.connection().restored().advance_from(known);
             }
             if was_reading && !matches!(phase, Phase::Reading { .. } | Phase::Opening { .. }) {
                 endpoint.connection().identity().doubt();
