@@ -236,9 +236,10 @@ impl<'a> Executor<'a> {
                 Err(RequestError::NotPermitted { url: self.at_target.url().to_owned() })
             }
             Action::PatchSource { purpose, patch } => {
-                self.patch_source(patch, matches!(purpose, SourcePatch::ReleaseHold(_))).await
+                let status = matches!(purpose, SourcePatch::ReleaseHold(_));
+                self.patch_source(patch, status, matches!(purpose, SourcePatch::ReleaseFinalizer(_))).await
             }
-            Action::PatchStatus { patch, .. } => self.patch_source(patch, true).await,
+            Action::PatchStatus { patch, .. } => self.patch_source(patch, true, false).await,
             // It is read with its interest registered: `originals`.
             Action::Read(original) | Action::ReadAnew(original) => Ok(Outcome::Seen(Err(originals::unread(original)))),
             Action::LookForSource => {
@@ -386,13 +387,21 @@ impl<'a> Executor<'a> {
         Ok(ApiPath::object(resource, &self.key.namespace, &self.key.name)?)
     }
 
-    async fn patch_source(&self, patch: &Patch, status: bool) -> Result<Outcome, RequestError> {
+    /// `releases`: it may be the end of the source, which a silent watch does not tell.
+    async fn patch_source(&self, patch: &Patch, status: bool, releases: bool) -> Result<Outcome, RequestError> {
         let path = self.source_path()?;
         let path = if status { path.status() } else { path };
         let pending = self.feed.subscription.expect(self.key);
         let body = Body::json_patch(json_text(patch));
         self.tally.sent(1);
         let sent = self.at_source.patch(&path, self.pipeline.writer.field_manager(), body).await;
+        if let Ok(reply) = sent.as_ref()
+            && releases
+            && serde_json::from_slice(&reply.body).is_ok_and(|answer: Value| is_let_go(&answer))
+            && let Ok(last) = Parsed::from_json(&reply.body)
+        {
+            self.feed.subscription.store().ended(&last);
+        }
         self.found(&self.at_source, &self.key.name, sent, Some(pending))
     }
 
@@ -739,11 +748,18 @@ fn was_gone(action: &Action, sent: &Result<Outcome, RequestError>) -> bool {
     }
 }
 
+fn is_held(answer: &Value) -> bool {
+    answer.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|all| !all.is_empty())
+}
+
+/// Whether the object of an answer was being deleted, and nobody holds it any more.
+fn is_let_go(answer: &Value) -> bool {
+    !metadata(answer, "deletionTimestamp").is_empty() && !is_held(answer)
+}
+
 /// The answer is the object where finalizers hold it, and a `Status` (or the object as it was) where it is gone.
 fn left_by_delete(answer: Arc<Value>) -> Outcome {
-    let finalizers = answer.pointer("/metadata/finalizers").and_then(Value::as_array);
-    let is_held = finalizers.is_some_and(|all| !all.is_empty());
-    match is_held && !metadata(&answer, "deletionTimestamp").is_empty() {
+    match is_held(&answer) && !metadata(&answer, "deletionTimestamp").is_empty() {
         true => Outcome::Object(answer),
         false => Outcome::Absent,
     }

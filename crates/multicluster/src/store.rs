@@ -260,6 +260,19 @@ impl Store {
         true
     }
 
+    /// The answer of a write tells that the object is gone. Its event is then no change.
+    pub fn ended(&self, last: &Parsed<'_>) {
+        let mut state = self.state.lock();
+        let Some(key) = state.key(&self.clusters, last) else { return };
+        // Another object may be in its place already.
+        if state.objects.get(&key).is_none_or(|entry| entry.object.uid() != last.uid) {
+            return;
+        }
+        let told = state.remove(&key, last, true);
+        drop(state);
+        told.tell(&key, ChangeCause::Deleted);
+    }
+
     /// An event told that the object, as it is now, is none of this store's.
     pub(super) fn leave(&self, key: &Key, now: &Parsed<'_>) {
         let mut state = self.state.lock();

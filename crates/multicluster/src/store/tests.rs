@@ -297,6 +297,21 @@ fn a_deletion_is_told_with_the_last_state_and_told_from_what_is_missing() {
 }
 
 #[test]
+fn an_answer_that_tells_the_end_is_a_deletion_and_its_event_is_no_change() {
+    let scene = Scene::with_db("u");
+    let last = text("c", "db", "u", 5, None);
+    let write = scene.subscription.expect(&key("c", "db"));
+    scene.store.ended(&Parsed::read(&last).unwrap());
+    assert!(answered(write, object("db", "u", 5)));
+    assert_eq!(scene.heard(), [told("db", Some(5), None, ChangeCause::Deleted)]);
+    scene.deletion("db", "u", 6);
+    assert_eq!((scene.version("db"), scene.heard()), (None, vec![]));
+    scene.event("db", "new", 7);
+    scene.store.ended(&Parsed::read(&last).unwrap());
+    assert_eq!(scene.version("db").as_deref(), Some("7"), "another one is in its place");
+}
+
+#[test]
 fn an_object_that_goes_while_its_successor_is_created_is_told() {
     let scene = Scene::with_db("former");
     // By an event.
