@@ -616,8 +616,9 @@ impl Checker {
             }
             Some(now) => {
                 self.check_tokens(&object, &now, place);
-                let Made { since, deleting, was_edited, was_forged, .. } = before;
-                self.made.insert(uid, Made { since, deleting, was_edited, was_forged, written: at, ..now });
+                let Made { since, deleting, was_edited, was_forged, ids, .. } = before;
+                let ids = &ids | &now.ids;
+                self.made.insert(uid, Made { since, deleting, was_edited, was_forged, ids, written: at, ..now });
             }
         }
     }

@@ -36,6 +36,8 @@ pub struct Made {
     pub source_uid: String,
     /// Id of its rule; of several, with the key in brackets.
     pub id: String,
+    /// Those that engines ever gave it: a server that is put back has a former one again.
+    pub ids: BTreeSet<String>,
     /// It belongs to all sources of its namespace.
     pub is_shared: bool,
     pub plural: String,
@@ -116,6 +118,7 @@ impl Made {
             side,
             owner,
             source_uid: of_source(SOURCE_UID)?,
+            ids: BTreeSet::from([id.clone()]),
             id,
             is_shared,
             plural: plural.to_owned(),
@@ -141,9 +144,10 @@ impl Made {
     pub fn reread(&mut self, object: &Value) {
         let before = self.clone();
         match Self::read(object, &self.plural, self.side) {
-            Some(now) if now.hash == self.hash && now.id == self.id => {
+            Some(now) if now.hash == self.hash && self.ids.contains(&now.id) => {
                 let Self { gone, gone_at, since, deleting, is_left, written, .. } = before;
-                *self = Self { gone, gone_at, since, deleting, is_left, written, ..now };
+                let ids = std::mem::take(&mut self.ids);
+                *self = Self { gone, gone_at, since, deleting, is_left, written, ids, ..now };
             }
             _ => self.stripped = true,
         }

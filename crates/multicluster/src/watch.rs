@@ -243,7 +243,7 @@ impl Watches {
             health: self.health.clone(),
         });
         let seed = scope.endpoint.connection().entropy();
-        let was_restored = scope.endpoint.restored().now() > 0;
+        let was_restored = scope.endpoint.connection().restored().now() > 0;
         let machine = if was_restored { ListWatch::after_restore(seed) } else { ListWatch::new(seed) };
         let worker = Worker { shared: shared.clone(), machine, place: None, pages };
         Running { shared, task: tokio::spawn(worker.run()), condition }

@@ -301,3 +301,17 @@ fn what_a_file_said_last_counts_for_nothing_where_it_went_before_that_was_record
     holds_in_both(&released, 4);
     holds_in_both(&never_read, 4);
 }
+
+/// An object has its former id again, and is of a source that is gone.
+#[test]
+fn an_object_that_a_restore_gives_its_former_id_is_counted_as_orphaned() {
+    let steps = [
+        (0, Action::Create(X_CA)),
+        (1_000, Action::Create(X)),
+        (12_000, Action::Edit(Edit::Id("first"))),
+        (721, Action::BackUp(Side::Target)),
+        (130_000, Action::Rebuild(Side::Source, Ahead::Expired)),
+        (60_000, Action::Restore(Side::Target, Ahead::Expired)),
+    ];
+    holds(&Plan { in_waves: true, ..world(Plain, &steps) }, 4);
+}
