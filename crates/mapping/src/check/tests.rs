@@ -115,17 +115,18 @@ fn form(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("`")
 }
 
-/// Each code's example brings it about, with a text that is reviewed here if no other file shows its like, and its fix brings about
-/// nothing at all.
+/// Each code's example brings it about, with a text that is reviewed here if no other file shows its like, its help included, and its
+/// fix brings about nothing at all.
 #[test]
 fn every_code_has_an_example_and_a_fix() {
     let schemas = schemas();
     let folders = ["checks", "documents", "expressions", "schemas", "yaml"].map(|folder| format!("tests/ui/{folder}"));
     let reviewed: String = folders.iter().flat_map(|folder| of_kind(folder, "snap")).map(|path| read(&path)).collect();
     let reviewed: Vec<String> = reviewed.lines().map(form).collect();
-    let is_reviewed = |Finding { code, message, .. }: &Finding| {
-        let message = form(message);
+    let is_reviewed = |Finding { code, message, help, .. }: &Finding| {
+        let (message, help) = (form(message), help.as_deref().map(|help| form(&format!("= help: {help}"))));
         reviewed.iter().any(|line| line.contains(code) && line.ends_with(&message))
+            && help.is_none_or(|help| reviewed.iter().any(|line| line.ends_with(&help)))
     };
     let mut wrong = Vec::new();
     for code in CODES.iter() {
