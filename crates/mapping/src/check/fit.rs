@@ -85,7 +85,7 @@ fn choices(own: View<'_>, place: View<'_>) -> Option<Misfit> {
 /// A text that its own schema does not bound, where a place takes some texts alone.
 fn any_text(own: View<'_>, place: View<'_>) -> Option<Misfit> {
     let taken = match (place.choices(), place.bounds().0) {
-        _ if own.bounds().0.is_some() || own.form() != Form::Text => return None,
+        _ if !own.is_any_text() => return None,
         (Some(choices), _) => format!("one of {} is taken: list them as `enum`", quoted(choices.iter().map(plain))),
         (None, pattern) => format!("the pattern is `{}`: write it", pattern?),
     };

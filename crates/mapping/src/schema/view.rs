@@ -141,6 +141,12 @@ impl<'s> View<'s> {
         (self.node["pattern"].as_str(), self.node["minimum"].as_f64(), self.node["maximum"].as_f64())
     }
 
+    /// Whether it is a text of which nothing says what it can be.
+    pub fn is_any_text(self) -> bool {
+        let rules = ["pattern", "enum", "format", "x-kubernetes-validations", "allOf", "anyOf", "oneOf", "not"];
+        self.form() == Form::Text && rules.iter().all(|rule| self.node.get(rule).is_none())
+    }
+
     /// The items that a list has at least.
     pub fn min_items(self) -> u64 {
         self.node["minItems"].as_u64().unwrap_or_default()
