@@ -38,13 +38,12 @@ use std::io;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use tokio::runtime::Builder;
 
 pub use arguments::{Arguments, Verb};
 
 use crate::multicluster::environment::CustomProviders;
 use crate::reload::OpenError;
-use arguments::RunArguments;
-use sandbox::SandboxArguments;
 
 /// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,8 +81,8 @@ pub fn execute(verb: Verb, custom_providers: CustomProviders) -> Exit {
         _ => (Exit::Unchecked, Exit::Unchecked),
     };
     let result = match verb {
-        Verb::Run(arguments) => run_engine(arguments, custom_providers),
-        Verb::Sandbox(arguments) => play_sandbox(arguments),
+        Verb::Run(arguments) => to_the_end(Builder::new_current_thread(), run::run(arguments, custom_providers)),
+        Verb::Sandbox(arguments) => to_the_end(Builder::new_multi_thread(), sandbox::play(arguments)),
         Verb::Init(arguments) => init::init(&arguments),
         Verb::Diff(arguments) => diff::diff(&arguments),
         Verb::Status(arguments) => status::status(&arguments),
@@ -124,10 +123,10 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-fn run_engine(arguments: RunArguments, custom_providers: CustomProviders) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the runtime that the engine runs on")?;
-    let result = runtime.block_on(run::run(arguments, custom_providers));
+/// Runs what goes on until it is stopped.
+fn to_the_end(mut threads: Builder, work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<Exit> {
+    let runtime = threads.enable_all().build().context("cannot start the threads that the program runs on")?;
+    let result = runtime.block_on(work);
     // What is still under way was told to stop and did not: a second signal, or a lost file system.
     runtime.shutdown_background();
     result.map(|()| Exit::Success)
@@ -142,16 +141,8 @@ fn version() -> anyhow::Result<Exit> {
 
 /// Runs what a verb asks of live clusters.
 fn ask<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = Builder::new_current_thread().enable_all().build();
     runtime.context("cannot start the runtime that requests run on")?.block_on(work)
-}
-
-fn play_sandbox(arguments: SandboxArguments) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the threads that the sandbox runs on")?;
-    let result = runtime.block_on(sandbox::play(arguments));
-    runtime.shutdown_background();
-    result.map(|()| Exit::Success)
 }
 
 impl From<Exit> for ExitCode {
