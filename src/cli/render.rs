@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{Format, MappingArguments};
 use super::inputs;
-use super::{Exit, Misconfigured, sources, terminal, watching};
+use super::{Exit, Misconfigured, sources, watching};
 use crate::catalog::{Catalog, Files};
 use crate::mapping::Mapping;
 use crate::mapping::schema::Schemas;
@@ -108,17 +108,12 @@ fn cluster_name(text: &str) -> Result<ClusterName, String> {
 }
 
 pub(super) fn render(arguments: &RenderArguments) -> anyhow::Result<Exit> {
-    if arguments.watch {
-        let given = arguments.filename.iter().chain(&arguments.observed).chain(&arguments.related);
-        return watching::watch(arguments.from.paths().chain(given.cloned()), || {
-            let rendered = all(arguments)?;
-            Ok(format!("{}{}", rendered.said, shown(arguments, &rendered)))
-        });
-    }
-    let rendered = all(arguments)?;
-    eprint!("{}", rendered.said);
-    terminal::print(&shown(arguments, &rendered))?;
-    Ok(if rendered.failed { Exit::Failure } else { Exit::Success })
+    let given = arguments.filename.iter().chain(&arguments.observed).chain(&arguments.related);
+    watching::say(arguments.watch, arguments.from.paths().chain(given.cloned()), || {
+        let rendered = all(arguments)?;
+        let text = shown(arguments, &rendered);
+        Ok((rendered.said, text, if rendered.failed { Exit::Failure } else { Exit::Success }))
+    })
 }
 
 fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
@@ -312,10 +307,8 @@ fn shown(arguments: &RenderArguments, rendered: &Rendered) -> String {
     match arguments.output {
         Format::Text | Format::Yaml | Format::Github | Format::Values => written(&rendered.documents),
         Format::Json => {
-            let items: Value = rendered.documents.iter().map(|one| one.body.clone()).collect();
-            let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-            // `{:#}` of a JSON value is its indented form.
-            format!("{list:#}\n")
+            let items: Vec<&Value> = rendered.documents.iter().map(|one| &one.body).collect();
+            format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": items}))
         }
         Format::Table => {
             let row = |Document { body, .. }: &Document| {

@@ -15,7 +15,8 @@ use self::results::{Case, Covered, Results, Tested};
 use super::arguments::{Format, MappingArguments};
 use super::inputs;
 use super::terminal::count;
-use super::{Exit, Misconfigured, terminal, watching};
+use super::watching::{self, Said};
+use super::{Exit, Misconfigured, terminal};
 use crate::catalog::{Catalog, Entry, Files};
 use crate::mapping::coverage::Coverage;
 use crate::mapping::diagnostic::{Diagnostic, Finding};
@@ -69,24 +70,17 @@ struct Bench<'a> {
 }
 
 pub(super) fn test(arguments: &TestArguments) -> anyhow::Result<Exit> {
-    if arguments.watch {
-        let paths = arguments.from.paths().chain(examples(&arguments.from.mappings));
-        return watching::watch(paths, || run(arguments).map(|(text, note, _)| text + &note));
-    }
-    let (text, note, exit) = run(arguments)?;
-    eprint!("{note}");
-    terminal::print(&text)?;
-    Ok(exit)
+    let paths = arguments.from.paths().chain(examples(&arguments.from.mappings));
+    watching::say(arguments.watch, paths, || run(arguments))
 }
 
-/// What is said of the tests and of their mappings, and how the program ends for it.
-fn run(arguments: &TestArguments) -> anyhow::Result<(String, String, Exit)> {
+fn run(arguments: &TestArguments) -> anyhow::Result<Said> {
     let files = files(arguments)?;
     let (schemas, _) = arguments.from.schemas()?;
     let catalog = inputs::catalog(&files);
     let tests = tests(&files);
     if catalog.diagnostics().iter().any(Diagnostic::is_error) {
-        return Ok((refused(catalog.diagnostics(), arguments.output), String::new(), Exit::Unchecked));
+        return Ok((String::new(), refused(catalog.diagnostics(), arguments.output), Exit::Unchecked));
     }
     if tests.is_empty() {
         let paths = inputs::listed(&arguments.from.mappings);
@@ -104,7 +98,7 @@ fn run(arguments: &TestArguments) -> anyhow::Result<(String, String, Exit)> {
     let least = arguments.min_coverage.map(usize::from);
     results.coverage = bench.coverage(&files, least.unwrap_or_default());
     let exit = if results.are_good() { Exit::Success } else { Exit::Failure };
-    Ok((results.shown(arguments.output, least, terminal::colours()), unsound(&files, &schemas), exit))
+    Ok((unsound(&files, &schemas), results.shown(arguments.output, least, terminal::colours()), exit))
 }
 
 /// That an engine would not run the mappings, whatever their tests say.

@@ -63,14 +63,10 @@ pub(super) struct Checked {
 }
 
 pub(super) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Exit> {
-    let report = || anyhow::Ok(Checked::of(&arguments.from)?.report);
-    if arguments.watch {
-        let colours = terminal::colours();
-        return watching::watch(arguments.from.paths(), || Ok(report()?.show(arguments.output, colours)));
-    }
-    let report = report()?;
-    terminal::print(&report.show(arguments.output, terminal::colours()))?;
-    Ok(report.exit())
+    watching::say(arguments.watch, arguments.from.paths(), || {
+        let report = Checked::of(&arguments.from)?.report;
+        Ok((String::new(), report.show(arguments.output, terminal::colours()), report.exit()))
+    })
 }
 
 impl Checked {

@@ -1,4 +1,4 @@
-//! `--watch`: says again what there is to say whenever it is something else, until the process ends.
+//! What verbs say of files; with `--watch`, again whenever it is something else, until the process ends.
 
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -13,16 +13,26 @@ use super::{Exit, terminal};
 const SETTLE: Duration = Duration::from_millis(100);
 const POLL: Duration = Duration::from_secs(5);
 
-/// Looks at each change of files or folders; what is said twice in a row is shown once.
-pub(super) fn watch(
+/// What there is to say, on standard error and on standard output, and how the verb ends for it.
+pub(super) type Said = (String, String, Exit);
+
+/// Says what a look at files or folders gives; to watch them is to look at each change. What is said twice in a row is shown once.
+pub(super) fn say(
+    is_watched: bool,
     paths: impl Iterator<Item = PathBuf>,
-    mut look: impl FnMut() -> anyhow::Result<String>,
+    mut look: impl FnMut() -> anyhow::Result<Said>,
 ) -> anyhow::Result<Exit> {
+    if !is_watched {
+        let (note, text, exit) = look()?;
+        eprint!("{note}");
+        terminal::print(&text)?;
+        return Ok(exit);
+    }
     let (hints, changes) = mpsc::channel();
     let _watcher = watcher(paths, hints).context("cannot watch the files")?;
     let mut shown = None;
     loop {
-        let now = look().unwrap_or_else(|error| format!("error: {error:#}\n"));
+        let now = look().map_or_else(|error| format!("error: {error:#}\n"), |(note, text, _)| note + &text);
         if shown.as_ref() != Some(&now) {
             terminal::print(&now)?;
             shown = Some(now);
