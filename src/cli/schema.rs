@@ -91,7 +91,7 @@ fn pull(arguments: &PullArguments) -> anyhow::Result<Exit> {
     missing.sort();
     missing.dedup();
     missing.iter().for_each(|what| eprintln!("not found: {what}"));
-    terminal::print(&write(&folder, &documents)?)?;
+    documents.iter().try_for_each(|(name, document)| write(&folder.join(name), &yaml::write(document)))?;
     Ok(if missing.is_empty() { Exit::Success } else { Exit::Failure })
 }
 
@@ -114,20 +114,13 @@ fn build(file: &Path) -> anyhow::Result<()> {
         texts[1].1.push(yaml::write(&export));
     }
     for (name, documents) in texts {
-        let path = file.with_file_name(name);
-        inputs::write(&path, format!("{header}{}", documents.join("---\n")))?;
-        terminal::print(&format!("wrote {}\n", path.display()))?;
+        write(&file.with_file_name(name), &format!("{header}{}", documents.join("---\n")))?;
     }
     Ok(())
 }
 
 /// Says what was written.
-fn write(folder: &Path, documents: &Documents) -> Result<String, Misconfigured> {
-    let mut said = String::new();
-    for (name, document) in documents {
-        let path = folder.join(name);
-        inputs::write(&path, yaml::write(document))?;
-        said.push_str(&format!("wrote {}\n", path.display()));
-    }
-    Ok(said)
+fn write(path: &Path, content: &str) -> anyhow::Result<()> {
+    inputs::write(path, content)?;
+    Ok(terminal::print(&format!("wrote {}\n", path.display()))?)
 }

@@ -132,9 +132,8 @@ fn save(path: &Path, found: &[TracedSource]) -> Result<(), Misconfigured> {
         }
     };
     let saved = saved.map_err(Misconfigured)?;
-    let unwritten = |why: &dyn std::fmt::Display| Misconfigured(format!("cannot write `{}`: {why}", path.display()));
-    let text = serde_json::to_string_pretty(saved).map_err(|error| unwritten(&error))?;
-    std::fs::write(path, text + "\n").map_err(|error| unwritten(&error))
+    let text = serde_json::to_string_pretty(saved).map_err(|error| Misconfigured(error.to_string()))?;
+    inputs::write(path, text + "\n")
 }
 
 const COLUMNS: [&str; 6] = ["ID", "OBJECT", "VERDICT", "REASON", "ROW", "DIFFERS"];
@@ -219,14 +218,9 @@ fn of_past(past: &Past, now: Timestamp) -> Vec<String> {
     });
     let mut lines: Vec<String> = follows.into_iter().collect();
     lines.extend(listed("waits for", &past.waits_for));
-    if let Some(again) = past.again {
-        let seconds = again.duration_since(now).as_secs();
-        lines.push(format!("looks again in {} at the latest", age(u64::try_from(seconds).unwrap_or_default())));
-    }
-    if let Some(since) = past.since {
-        let seconds = now.duration_since(since).as_secs();
-        lines.push(format!("not in sync for {}", age(u64::try_from(seconds).unwrap_or_default())));
-    }
+    let between = |from, to: Timestamp| age(to.duration_since(from).as_secs().try_into().unwrap_or_default());
+    lines.extend(past.again.map(|again| format!("looks again in {} at the latest", between(now, again))));
+    lines.extend(past.since.map(|since| format!("not in sync for {}", between(since, now))));
     let decisions: Vec<String> = past.decisions.iter().map(decision).collect();
     lines.extend(listed("last decisions", &decisions));
     lines
