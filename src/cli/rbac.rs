@@ -215,8 +215,7 @@ fn shown(rights: &Rights) -> String {
     }
     for (export, claims) in &rights.claims {
         rows.extend(claims.iter().map(|claim| {
-            let place = format!("claim {}", export.name);
-            [place, grouped(&claim.resource, &claim.group), claim.verbs.join(","), claim.why.clone()]
+            [format!("claim {}", export.name), claim.what(), claim.verbs.join(","), claim.why.clone()]
         }));
     }
     table::table(["WHERE", "WHAT", "VERBS", "WHY"], rows)
@@ -234,11 +233,5 @@ fn row(place: &Place, rule: &Rule) -> [String; 4] {
         (Place::Fleet(provider), _) => format!("each cluster of {provider}"),
     };
     let names = if rule.names.is_empty() { String::new() } else { format!(" {}", rule.names.join(",")) };
-    let what = if rule.urls.is_empty() { grouped(&rule.resource, &rule.group) } else { rule.urls.join(",") };
-    [place, format!("{what}{names}"), rule.verbs.join(","), rule.why.clone()]
-}
-
-/// `widgets.example.dev`
-fn grouped(resource: &str, group: &str) -> String {
-    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+    [place, rule.what() + &names, rule.verbs.join(","), rule.why.clone()]
 }

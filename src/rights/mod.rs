@@ -53,6 +53,14 @@ pub struct Rule {
     pub why: String,
 }
 
+impl Rule {
+    /// `widgets.example.dev`, or the URLs.
+    pub fn what(&self) -> String {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        format!("{}{}{dot}{}", self.urls.join(","), self.resource, self.group)
+    }
+}
+
 /// Everything that is needed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rights {

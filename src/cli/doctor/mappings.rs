@@ -163,9 +163,7 @@ impl<'a> Visit<'a> {
         for rule in rules {
             let refused = self.access.refused(endpoint, rule).await;
             if !refused.is_empty() {
-                let what = if rule.urls.is_empty() { rule.resource.clone() } else { rule.urls.join(", ") };
-                let group = if rule.group.is_empty() { String::new() } else { format!(".{}", rule.group) };
-                lines.push(format!("{} {what}{group} ({})", refused.join(", "), rule.why));
+                lines.push(format!("{} {} ({})", refused.join(", "), rule.what(), rule.why));
             }
         }
         lines

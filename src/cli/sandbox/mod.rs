@@ -115,7 +115,7 @@ impl Play<'_> {
     }
 
     fn is_ready(&self, waits_for: Option<&str>) -> bool {
-        self.teller.has_heard_of_mappings() && waits_for.is_none()
+        self.teller.has_mappings && waits_for.is_none()
     }
 
     fn begin(&mut self) -> anyhow::Result<()> {
@@ -158,7 +158,7 @@ impl Play<'_> {
     }
 
     fn suggest(&mut self, ordered: bool) -> anyhow::Result<()> {
-        Ok(self.teller.say(&format!("\n{}\n", guide::suggestions(self.stage, ordered)))?)
+        Ok(self.teller.screen.say(&format!("\n{}\n", guide::suggestions(self.stage, ordered)))?)
     }
 
     fn enter(&mut self, act: Act) {

@@ -22,8 +22,8 @@ const INDENT: &str = "                      ";
 pub(super) struct Screen<W> {
     out: W,
     colours: bool,
-    /// Whether a line can be written over.
-    rewrites: bool,
+    /// Whether a line can be written over: [`progress`](Self::progress) shows.
+    pub rewrites: bool,
     /// The progress line that stands there now; empty for none.
     progress: String,
 }
@@ -92,11 +92,6 @@ impl<W: Write> Screen<W> {
         write!(self.out, "\r\x1b[K{text}")?;
         self.progress = text;
         self.out.flush()
-    }
-
-    /// Whether [`progress`](Self::progress) shows.
-    pub fn shows_progress(&self) -> bool {
-        self.rewrites
     }
 
     fn clear(&mut self) -> io::Result<()> {

@@ -25,7 +25,7 @@ const REPORT: Duration = Duration::from_secs(2);
 
 /// The voice of the story.
 pub(super) struct Teller {
-    screen: Screen<io::Stdout>,
+    pub screen: Screen<io::Stdout>,
     narrator: Narrator,
     started: Instant,
     /// How many objects are ordered.
@@ -40,7 +40,7 @@ pub(super) struct Teller {
     /// Whether the story is under way whose single sentences would be too many.
     sums_up: bool,
     /// Whether the engine has read its mappings.
-    has_mappings: bool,
+    pub has_mappings: bool,
 }
 
 /// Keeps a flood of changes readable.
@@ -157,11 +157,6 @@ impl Teller {
         self.screen.sentence(self.started.elapsed(), "sandbox", BAD, text)
     }
 
-    /// Whether the engine has read its mappings for the first time.
-    pub fn has_heard_of_mappings(&self) -> bool {
-        self.has_mappings
-    }
-
     fn reload(&mut self, outcome: &Outcome) -> io::Result<()> {
         self.has_mappings = true;
         let (style, text) = match (outcome.accepted, outcome.text.is_empty()) {
@@ -180,7 +175,7 @@ impl Teller {
         }
         let reason = waits_for.map(|what| format!("; {what}")).unwrap_or_default();
         match (ordered, waits_for) {
-            (true, _) if self.screen.shows_progress() => {
+            (true, _) if self.screen.rewrites => {
                 let text = format!("         {}{reason}", self.standing());
                 self.screen.progress(&text)
             }
@@ -219,10 +214,6 @@ impl Teller {
         self.sums_up = false;
         let text = self.screen.paint(BAD, text);
         self.screen.say(&format!("\n{text}"))
-    }
-
-    pub fn say(&mut self, text: &str) -> io::Result<()> {
-        self.screen.say(text)
     }
 
     /// The end.
