@@ -15,7 +15,7 @@ use crate::mapping::schema::Schemas;
 use crate::object::ClusterName;
 use crate::plan::preview::{Scene, preview};
 use crate::scaffold::{Definition, GOLDEN, Kit, Wishes, kit};
-use crate::yaml::{self, Limits};
+use crate::yaml;
 
 pub(super) const AFTER_HELP: &str = "\
 For example: kubectl get crd clusters.postgresql.cnpg.io -o yaml | sync-engine init postgres -f -
@@ -64,22 +64,11 @@ pub(super) fn init(arguments: &InitArguments) -> anyhow::Result<Exit> {
 }
 
 fn made(arguments: &InitArguments) -> Result<Kit, Misconfigured> {
-    let content = inputs::file(&arguments.filename)?;
-    let refused = |why: &dyn std::fmt::Display| Misconfigured(format!("`{}`: {why}", arguments.filename.display()));
-    let mut documents = Vec::new();
-    for document in yaml::parse_within(&content, Limits::SCHEMAS) {
-        if let Some(finding) = document.findings.first() {
-            return Err(refused(&finding.message));
-        }
-        let root = document.root.map(|root| root.to_json()).unwrap_or_default();
-        match root["items"].as_array() {
-            Some(items) => documents.extend(items.iter().cloned()),
-            None => documents.push(root),
-        }
-    }
-    let definition = Definition::choose(&documents, arguments.kind.as_deref(), arguments.version.as_deref());
+    let objects = sources::objects(&arguments.filename)?;
+    let definition = Definition::choose(&objects, arguments.kind.as_deref(), arguments.version.as_deref());
     let wishes = Wishes { name: arguments.name.clone(), workspace: arguments.workspace.clone() };
-    definition.and_then(|definition| kit(definition, &wishes)).map_err(|why| refused(&why))
+    let made = definition.and_then(|definition| kit(definition, &wishes));
+    made.map_err(|why| Misconfigured(format!("`{}`: {why}", arguments.filename.display())))
 }
 
 fn content<'k>(kit: &'k Kit, path: &str) -> &'k str {

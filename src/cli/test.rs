@@ -17,7 +17,7 @@ use super::inputs;
 use super::terminal::count;
 use super::watching::{self, Said};
 use super::{Exit, Misconfigured, terminal};
-use crate::catalog::{Catalog, Entry, Files};
+use crate::catalog::{Catalog, Files};
 use crate::mapping::coverage::Coverage;
 use crate::mapping::diagnostic::{Diagnostic, Finding};
 use crate::mapping::document::{MappingTestDocument, required_fields};
@@ -162,7 +162,11 @@ impl Bench<'_> {
         goldens: &mut BTreeMap<PathBuf, String>,
     ) -> Result<Tested, Misconfigured> {
         let (name, mapping) = (test.metadata.name.value.clone(), test.spec.mapping.value.clone());
-        let entry = self.entry(file, test)?;
+        let entry = self.catalog.mapping(&mapping).ok_or_else(|| {
+            Misconfigured(format!(
+                "{file}: the test `{name}` is about mapping `{mapping}`, which is not among the files; name its folder as well"
+            ))
+        })?;
         let recorder = self.recorders.get(&mapping).cloned().unwrap_or_default();
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
         let mut cases = Vec::new();
@@ -172,16 +176,6 @@ impl Bench<'_> {
             cases.push(Case { name: case.name.clone(), passed: problems.is_empty(), problems });
         }
         Ok(Tested { name, file: file.to_owned(), mapping, cases })
-    }
-
-    fn entry(&self, file: &str, test: &MappingTestDocument) -> Result<&Entry, Misconfigured> {
-        let name = &test.spec.mapping.value;
-        self.catalog.mapping(name).ok_or_else(|| {
-            Misconfigured(format!(
-                "{file}: the test `{}` is about mapping `{name}`, which is not among the files; name its folder as well",
-                test.metadata.name.value
-            ))
-        })
     }
 
     /// How much of each mapping its cases have reached by now.

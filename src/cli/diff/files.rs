@@ -212,7 +212,8 @@ impl Bench<'_> {
         let resource = &mapping.source.resource;
         let mut source = source.clone();
         // Its versions differ in nothing else.
-        if source["apiVersion"].as_str().is_some_and(|version| group(version) == resource.group) {
+        let group = source["apiVersion"].as_str().map(|version| version.split_once('/').map_or("", |(group, _)| group));
+        if group == Some(&*resource.group) {
             source["apiVersion"] = json!(resource.api_version());
         }
         if !sources::takes(mapping, self.schemas, &source) {
@@ -227,11 +228,6 @@ impl Bench<'_> {
 /// Why a source is not in sync, whatever was written on the way.
 fn rest(of: (&str, &str), followed: &BTreeMap<String, Steps>) -> Vec<Change> {
     followed.values().flat_map(|steps| change::of_rest(of, &[], steps.rest.as_ref())).collect()
-}
-
-/// The group of `group/version`; empty of the core group.
-fn group(api_version: &str) -> &str {
-    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 fn key(source: &Value) -> Result<Key, Misconfigured> {

@@ -126,8 +126,7 @@ impl Play<'_> {
             );
         }
         if has_none || self.arguments.empty {
-            self.enter(Act::Open);
-            return self.suggest(false);
+            return self.open(false);
         }
         self.enter(Act::Ordered);
         Ok(self.stage.scene.order()?)
@@ -138,8 +137,7 @@ impl Play<'_> {
         if self.arguments.exit_when_synced {
             return Ok(true);
         }
-        self.enter(Act::Open);
-        self.suggest(true)?;
+        self.open(true)?;
         Ok(false)
     }
 
@@ -153,11 +151,11 @@ impl Play<'_> {
             bail!(message);
         }
         self.teller.complain(&message)?;
-        self.enter(Act::Open);
-        self.suggest(true)
+        self.open(true)
     }
 
-    fn suggest(&mut self, ordered: bool) -> anyhow::Result<()> {
+    fn open(&mut self, ordered: bool) -> anyhow::Result<()> {
+        self.enter(Act::Open);
         Ok(self.teller.screen.say(&format!("\n{}\n", guide::suggestions(self.stage, ordered)))?)
     }
 
