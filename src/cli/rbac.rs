@@ -214,9 +214,8 @@ fn shown(rights: &Rights) -> String {
         rows.extend(rules.iter().map(|rule| row(place, rule)));
     }
     for (export, claims) in &rights.claims {
-        rows.extend(claims.iter().map(|claim| {
-            [format!("claim {}", export.name), claim.what(), claim.verbs.join(","), claim.why.clone()]
-        }));
+        let about = format!("claim {}", export.name);
+        rows.extend(claims.iter().map(|one| [about.clone(), one.what(), one.verbs.join(","), one.why.clone()]));
     }
     table::table(["WHERE", "WHAT", "VERBS", "WHY"], rows)
 }
