@@ -4,6 +4,7 @@
 //! which say where to look, go last: a second run finishes what a first one began.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -190,8 +191,7 @@ impl Verb<'_> {
         if self.is_gone(home) {
             return Ok(None);
         }
-        let unread =
-            |why: &dyn std::fmt::Display| Misconfigured(format!("home `{home}`: the Leases cannot be read: {why}"));
+        let unread = |why: &dyn Display| Misconfigured(format!("home `{home}`: the Leases cannot be read: {why}"));
         let store = self.store(home).map_err(|why| unread(&why))?;
         Ok(election::holder(&store, self.arguments.yes).await.map_err(|why| unread(&why))?)
     }
@@ -529,9 +529,8 @@ impl Verb<'_> {
             let stores = places.iter().map(|endpoint| self.surveyor.inventories(endpoint.clone())).collect::<Vec<_>>();
             for (mapping, _) in uninstalled {
                 for store in stores.iter().filter(|_| !self.has_left(&mapping.name)).collect::<Vec<_>>() {
-                    if let Err(why) = forget_former(store, &mapping.name).await {
-                        self.left.push((None, format!("the state store of mapping {}: {why}", mapping.name)));
-                    }
+                    let what = format!("the state store of mapping {}", mapping.name);
+                    self.note(&what, &store.endpoint, forget_former(store, &mapping.name).await);
                 }
             }
             return;
@@ -547,8 +546,7 @@ impl Verb<'_> {
                 self.note("labels of namespaces", endpoint, result);
             }
             if let Some(home) = home.as_ref().filter(|_| self.left.is_empty()) {
-                let result = election::remove(home).await.map_err(|error| error.to_string());
-                self.note("the Leases", &home.endpoint, result);
+                self.note("the Leases", &home.endpoint, election::remove(home).await);
             }
         }
         for (mapping, remains) in uninstalled {
@@ -561,8 +559,8 @@ impl Verb<'_> {
                 .map(|(_, target)| self.surveyor.inventories(target.endpoint.clone()));
             for store in others.chain(home.clone()).collect::<Vec<_>>() {
                 if !self.has_left(&mapping.name) {
-                    let result = store.forget(&mapping.name).await.map_err(|error| error.to_string());
-                    self.note(&format!("the state store of mapping {}", mapping.name), &store.endpoint, result);
+                    let what = format!("the state store of mapping {}", mapping.name);
+                    self.note(&what, &store.endpoint, store.forget(&mapping.name).await);
                 }
             }
         }
@@ -579,7 +577,7 @@ impl Verb<'_> {
         self.left.iter().any(|(of, _)| of.as_ref().is_none_or(|of| of == mapping))
     }
 
-    fn note(&mut self, what: &str, endpoint: &Endpoint, result: Result<(), String>) {
+    fn note(&mut self, what: &str, endpoint: &Endpoint, result: Result<(), impl Display>) {
         if let Err(why) = result {
             self.left.push((None, format!("{what} at {}: {why}", endpoint.url())));
         }
