@@ -62,14 +62,15 @@ pub struct StatusArguments {
 pub(super) fn status(arguments: &StatusArguments) -> anyhow::Result<Exit> {
     if arguments.changes {
         let changes: Vec<Change> = pages(arguments, "changes")?;
-        let table = || table::table(CHANGE_COLUMNS, changes.iter().map(change_row));
+        let table = || table::table(["TIME", "REASON", "MAPPING", "MESSAGE"], changes.iter().map(change_row));
         terminal::print(&arguments.output.shown(table, table, &changes))?;
         return Ok(Exit::Success);
     }
     if arguments.mapping.is_some() || arguments.reason.is_some() {
         let sources: Vec<Source> = pages(arguments, "sources")?;
         let text = || sources.iter().map(for_people).collect();
-        let table = || table::table(SOURCE_COLUMNS, sources.iter().map(source_row));
+        let rows = sources.iter().map(source_row);
+        let table = || table::table(["REASON", "FOR", "SOURCE", "CLUSTER", "MAPPING", "TARGET"], rows);
         terminal::print(&arguments.output.shown(text, table, &sources))?;
         return Ok(if sources.is_empty() { Exit::Success } else { Exit::Failure });
     }
@@ -150,18 +151,17 @@ async fn get<T: DeserializeOwned>(address: SocketAddr, path: &str) -> anyhow::Re
 
 /// Whether there is nothing to do. Who stands by leaves that to the leader, if there is one.
 fn is_well(status: &Status) -> bool {
-    if let Some(leader) = status.leader.as_ref().filter(|leader| leader.is_standby()) {
+    if let Some(leader) = standby(status) {
         return !leader.leader.is_empty();
     }
     let is_in_sync = |mapping: &MappingOverview| mapping.not_synced.is_empty() && mapping.held == 0;
     status.conditions.is_empty() && status.problems.is_empty() && status.mappings.iter().all(is_in_sync)
 }
 
-fn is_standby(status: &Status) -> bool {
-    status.leader.as_ref().is_some_and(Leader::is_standby)
+/// Who leads, where the replica that answers stands by.
+fn standby(status: &Status) -> Option<&Leader> {
+    status.leader.as_ref().filter(|leader| leader.is_standby())
 }
-
-const CHANGE_COLUMNS: [&str; 4] = ["TIME", "REASON", "MAPPING", "MESSAGE"];
 
 fn change_row(change: &Change) -> [String; 4] {
     [format!("{:.0}", change.time), change.reason.clone(), change.mapping.clone(), first_line(&change.message)]
@@ -171,12 +171,9 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-const MAPPING_COLUMNS: [&str; 6] = ["MAPPING", "SOURCES", "IN SYNC", "OBJECTS", "NOT IN SYNC", "STANDING"];
-const SOURCE_COLUMNS: [&str; 6] = ["REASON", "FOR", "SOURCE", "CLUSTER", "MAPPING", "TARGET"];
-
 fn mappings(status: &Status) -> String {
-    let row = |mapping| mapping_row(mapping, is_standby(status));
-    table::table(MAPPING_COLUMNS, status.mappings.iter().map(row))
+    let rows = status.mappings.iter().map(|mapping| mapping_row(mapping, standby(status).is_some()));
+    table::table(["MAPPING", "SOURCES", "IN SYNC", "OBJECTS", "NOT IN SYNC", "STANDING"], rows)
 }
 
 /// Who stands by plans nothing, and cannot tell what is in sync.
@@ -225,7 +222,7 @@ fn for_people(source: &Source) -> String {
 
 fn glance(status: &Status) -> String {
     let mut text = format!("engine {}, version {}\n\n", status.engine, status.version);
-    if let Some(leader) = status.leader.as_ref().filter(|leader| leader.is_standby()) {
+    if let Some(leader) = standby(status) {
         text += &format!("{}; this is what the state store says, ask the leader for the rest\n\n", leader.words());
     }
     text += &mappings(status);

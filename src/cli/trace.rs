@@ -62,7 +62,8 @@ pub(super) fn trace(arguments: &TraceArguments) -> anyhow::Result<Exit> {
         None => asked(arguments)?,
     };
     let text = || traces.iter().map(for_people).collect::<Vec<_>>().join("\n");
-    let table = || table::table(COLUMNS, traces.iter().flat_map(rows));
+    let rows = traces.iter().flat_map(rows);
+    let table = || table::table(["ID", "OBJECT", "VERDICT", "REASON", "ROW", "DIFFERS"], rows);
     terminal::print(&arguments.output.shown(text, table, &traces))?;
     Ok(if traces.iter().all(Trace::is_in_sync) { Exit::Success } else { Exit::Failure })
 }
@@ -135,8 +136,6 @@ fn save(path: &Path, found: &[TracedSource]) -> Result<(), Misconfigured> {
     let text = serde_json::to_string_pretty(saved).map_err(|error| Misconfigured(error.to_string()))?;
     inputs::write(path, text + "\n")
 }
-
-const COLUMNS: [&str; 6] = ["ID", "OBJECT", "VERDICT", "REASON", "ROW", "DIFFERS"];
 
 fn rows(trace: &Trace) -> Vec<[String; 6]> {
     let row = |one: &TracedObject| {
