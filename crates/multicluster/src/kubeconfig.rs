@@ -272,7 +272,7 @@ mod tests {
         let text = r#"{"current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
             "clusters": [{"name": "c", "cluster": {"server": "https://one:1"}}],
             "users": [{"name": "u", "user": {"client-certificate": "tls.crt", "client-key": "tls.key",
-                "exec": {"command": "login", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}}}]}"#;
+                "exec": {"command": "./login", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}}}]}"#;
         std::fs::write(file("config"), text).unwrap();
         let fingerprint = || from_files(&spec(), &[file("config")], None).unwrap().fingerprint;
         let mut seen = vec![fingerprint()];
@@ -285,6 +285,8 @@ mod tests {
         seen.dedup();
         assert_eq!(seen.len(), 4);
         assert!((0..9).all(|_| Some(fingerprint()) == seen.last().copied()), "the order of maps does not count");
+        let plugin = from_files(&spec(), &[file("config")], None).unwrap().config.auth_info.exec.unwrap();
+        assert_eq!(plugin.command.as_deref(), file("./login").to_str(), "beside its kubeconfig");
     }
 
     #[test]
