@@ -32,7 +32,7 @@ pub struct TraceArguments {
     pub source: Vec<String>,
 
     /// The sources of this target object instead.
-    #[arg(long, num_args = 2, value_names = ["KIND", "NAMESPACE/NAME"])]
+    #[arg(long, num_args = 2, value_names = ["KIND", "[NAMESPACE/]NAME"])]
     pub object: Vec<String>,
 
     /// On this target alone.
@@ -108,7 +108,7 @@ fn keys(arguments: &TraceArguments) -> anyhow::Result<BTreeSet<String>> {
         return Ok([path_of([mapping, workspace, namespace, name])?].into());
     }
     let [kind, object] = &arguments.object[..] else { return Ok(BTreeSet::new()) };
-    let (namespace, name) = object.split_once('/').ok_or_else(|| Usage(format!("`{object}` is no NAMESPACE/NAME")))?;
+    let (namespace, name) = object.split_once('/').unwrap_or(("", object));
     let path = format!("/api/v1/objects/{}", path_of([kind, namespace, name])?);
     let found: Page<SourceName> = ask_console(arguments.console, &path)?;
     let key = |one: SourceName| [one.mapping, one.cluster, one.namespace, one.name].join("/");

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::status::{MappingOverview, ProviderOverview, TargetOverview};
 use super::{Instruments, Shared};
 use crate::catalog::Files;
+use crate::object::with_namespace;
 use crate::plan::saved::Saved;
 use crate::plan::trace::Trace;
 
@@ -299,17 +300,19 @@ pub(super) async fn changes(State(shared): State<Shared>, RawQuery(query): RawQu
     }
 }
 
-/// The sources of a target object.
-pub(super) async fn object(
-    State(shared): State<Shared>,
-    Path((kind, namespace, name)): Path<(String, String, String)>,
-) -> Response {
+/// The sources of a target object: `KIND/NAMESPACE/NAME`, with an empty namespace where there is none.
+pub(super) async fn object(State(shared): State<Shared>, Path(key): Path<String>) -> Response {
+    let [kind, namespace, name] = key.split('/').collect::<Vec<_>>()[..] else {
+        return not_found("an object is KIND/NAMESPACE/NAME");
+    };
+    let [kind, namespace, name] = [kind, namespace, name].map(str::to_owned);
     let object = ObjectName { kind, namespace, name };
     let known = shared.instruments.status.sources();
     let owners: BTreeSet<SourceName> = known.iter().flat_map(|one| one.owners(&object)).collect();
     if owners.is_empty() {
         let ObjectName { kind, namespace, name } = object;
-        return not_found(&format!("no source of this engine has the object {kind} {namespace}/{name}"));
+        let name = with_namespace(&namespace, &name);
+        return not_found(&format!("no source of this engine has the object {kind} {name}"));
     }
     json(&Page { items: owners.into_iter().collect(), next: None })
 }

@@ -58,7 +58,7 @@ pub fn console(instruments: Instruments, reload: ReloadHandle, hosts: Hosts) -> 
         .route("/api/v1/sources", get(api::sources))
         .route("/api/v1/sources/{*key}", get(api::source))
         .route("/api/v1/changes", get(api::changes))
-        .route("/api/v1/objects/{kind}/{namespace}/{name}", get(api::object))
+        .route("/api/v1/objects/{*key}", get(api::object))
         .with_state(Shared { instruments, reload })
         .layer(middleware::from_fn_with_state(hosts, access::check))
 }

@@ -201,6 +201,8 @@ async fn programs_ask_how_a_source_is_decided_and_whose_an_object_is() {
         ("/api/v1/sources/two/c/n/a?target=other", 404),
         ("/api/v1/sources/two/c/n/a?targets=other", 400),
         ("/api/v1/objects/Cache/n/a", 404),
+        ("/api/v1/objects/Database//a", 200),
+        ("/api/v1/objects/Database/a", 404),
     ] {
         assert_eq!(ask(&shared, "GET", uri).await.code, code, "{uri}");
     }
