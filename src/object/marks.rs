@@ -45,7 +45,8 @@ pub const UNKEPT: &str = "sync-engine.dev/unkept";
 pub const ADOPTED_FROM: &str = "sync-engine.dev/adopted-from";
 /// When an object was last touched because a delete without an answer might still arrive.
 pub const TOUCHED: &str = "sync-engine.dev/touched";
-/// Somebody asked for the end of the ownership. Who knew the object as owned before does not take it back.
+/// Somebody asked for the end of the ownership. Who knew the object as owned before does not take it back, unless it was adopted
+/// since.
 pub const RELEASED: &str = "sync-engine.dev/released";
 /// How often the Lease had changed hands when a leader wrote the object: an admission policy can refuse what an earlier leader
 /// sends late.
@@ -262,8 +263,17 @@ impl OwnershipRecord {
     /// Whether an object at the same place is that very object, and was not released since.
     pub fn is(&self, object: &Value) -> bool {
         let is_same = !self.uid.is_empty() && super::metadata(object, "uid") == self.uid;
-        is_same && annotation(object, RELEASED).is_none()
+        is_same && !is_released(object)
     }
+}
+
+/// What [`RELEASED`] says of an object that was adopted since. An apply cannot take off what another request has put there; the
+/// next one takes off this.
+pub(crate) const ADOPTED: &str = "adopted";
+
+/// Whether an object was released, and not adopted since.
+pub fn is_released(object: &Value) -> bool {
+    annotation(object, RELEASED).is_some_and(|said| said != ADOPTED)
 }
 
 /// Whether nobody says that an object is theirs: it has no controller, no label of a manager, no ownership labels of an engine,

@@ -393,6 +393,9 @@ impl<'a> Live<'a> {
         if !object.source_uid().is_empty() && object.source_uid() != self.observed.source_uid() {
             annotations[marks::ADOPTED_FROM] = json!(object.source_uid());
         }
+        if marks::is_released(&object.object) {
+            annotations[marks::RELEASED] = json!(marks::ADOPTED);
+        }
         if answers.unanswered.contains(&object.reference) {
             annotations[marks::TOUCHED] = json!(self.observed.now.to_string());
         }

@@ -78,6 +78,23 @@ fn an_object_that_was_stripped_or_released() {
     assert_eq!(marks::annotation(world.object("Database"), marks::UNKEPT), None);
 }
 
+#[test]
+fn an_object_that_was_released_and_adopted_is_owned_as_any_other() {
+    let (plain, adopting) = (mapping(DATABASES), db("adopt: IfUnowned"));
+    let mut world = synced().with(release).in_sync(&adopting);
+    let (reference, known) = known(&world);
+    world.seen.objects.stripped.insert(reference, known);
+    world.edit("Database", |object| {
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        metadata.remove("labels");
+        metadata["annotations"].as_object_mut().unwrap().retain(|key, _| key == marks::RELEASED);
+    });
+    world.sync(&plain);
+    assert_eq!(marks::annotation(world.object("Database"), marks::RELEASED), None);
+    release(&mut world);
+    assert!(said(&world.settle(&plain)).contains("Conflict"), "it is released anew");
+}
+
 /// Without its labels, no watch would show when it is gone.
 #[test]
 fn a_stripped_object_that_waits_for_a_finalizer_gets_its_labels_back() {
