@@ -1,5 +1,6 @@
 //! Mappings with several targets: which these are.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -74,7 +75,11 @@ impl Engine {
             let most = self.pipelines_of(&mapping.name).count().saturating_sub(1);
             let slots = former.iter().filter(|name| !is_named(name));
             let slots = slots.map(|name| Slot { mapping: mapping.name.clone(), target: name.clone() });
-            let is_left = |slot: &Slot| self.pipelines.get(slot).is_some_and(|running| running.pipeline.is_left());
+            let are_sources_seen = LazyCell::new(|| self.pipelines_of(&mapping.name).all(|one| one.hides_no_source()));
+            let is_left = |slot: &Slot| {
+                let pipeline = self.pipelines.get(slot).map(|running| &running.pipeline);
+                pipeline.is_some_and(|one| one.is_left() && (!one.generation().target.is_away() || *are_sources_seen))
+            };
             left.extend(slots.filter(is_left).take(most));
         }
         for slot in &left {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::env;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -19,7 +19,9 @@ use sync_engine::engine::clock::Clock;
 use sync_engine::engine::{self, Settings};
 use sync_engine::health::Condition;
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
+use sync_engine::multicluster::environment::{CustomProviders, Listed, Members};
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
+use sync_engine::object::ClusterName;
 use sync_engine::reload::Reload;
 use sync_engine::sandbox::{Answer, Call, Flavor, Request, Timestamp, Verb};
 use sync_engine::server::Instruments;
@@ -98,9 +100,12 @@ impl Net {
         self.0.lock().expect("nobody panics with the lock")
     }
 
+    fn source(&self, host: &str, path: &'static str) -> ConnectionSource {
+        ConnectionSource::InProcess(InProcess(Arc::new(Way { net: self.clone(), host: host.to_owned(), path })))
+    }
+
     fn connection(&self, name: &str, host: &str, path: &'static str) -> (String, Arc<Connection>) {
-        let way = Way { net: self.clone(), host: host.to_owned(), path };
-        let source = ConnectionSource::InProcess(InProcess(Arc::new(way)));
+        let source = self.source(host, path);
         let connection = Connection::open(ConnectionSpec { name: name.into(), source }).expect("a connection");
         (name.to_owned(), connection)
     }
@@ -155,6 +160,14 @@ impl Inner {
     /// The applies of the objects of a name.
     fn applied(&self, name: &str) -> impl Iterator<Item = &Written> {
         self.writes.iter().filter(move |one| one.verb == Verb::Apply && one.name == name)
+    }
+
+    /// Whether the state store on the first target names this one.
+    fn names_target(&mut self, target: &str) -> bool {
+        let stores = Request::get("/api/v1/namespaces/sync-engine/configmaps");
+        let Outcome::Answer(answer) = self.handle("t1", &stores).0 else { return false };
+        let targets = |store: &Value| store["data"]["targets"].as_str().is_some_and(|names| names.contains(target));
+        answer.to_json()["items"].as_array().is_some_and(|stores| stores.iter().any(targets))
     }
 
     /// Where the engine made an object of this name.
@@ -270,6 +283,11 @@ async fn with_engine(net: &Net, connections: &Connections, documents: &[Value], 
 
 /// Runs the engine while somebody edits its documents.
 async fn with_edits(net: &Net, connections: &Connections, happens: impl AsyncFnOnce(&Running)) {
+    with_fleets(net, connections, &[], happens).await;
+}
+
+/// The same while clusters come and go.
+async fn with_fleets(net: &Net, connections: &Connections, fleets: &[&Fleet], happens: impl AsyncFnOnce(&Running)) {
     let (reloads, receiver) = mpsc::channel(16);
     let clock = net.clone();
     let settings = Settings {
@@ -278,6 +296,10 @@ async fn with_edits(net: &Net, connections: &Connections, happens: impl AsyncFnO
         inventory_namespace: "sync-engine".into(),
         connections: connections.clone(),
         clock: Clock::new(move || jiff::Timestamp::from_second(clock.lock().now()).expect("a moment")),
+        custom_providers: fleets.iter().fold(CustomProviders::default(), |all, fleet| {
+            let fleet = Fleet::clone(fleet);
+            all.with(fleet.provider, move |_| Ok(fleet.clone()))
+        }),
         ..Settings::default()
     };
     let mut tasks = JoinSet::new();
@@ -285,6 +307,45 @@ async fn with_edits(net: &Net, connections: &Connections, happens: impl AsyncFnO
     tasks.spawn(engine::run(settings, receiver, instruments.clone(), CancellationToken::new()));
     happens(&Running { reloads, instruments }).await;
     tasks.shutdown().await;
+}
+
+/// A provider of one cluster, which comes and goes.
+#[derive(Clone)]
+struct Fleet {
+    provider: &'static str,
+    cluster: &'static str,
+    source: ConnectionSource,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Fleet {
+    fn new(net: &Net, provider: &'static str, cluster: &'static str) -> Self {
+        Self { provider, cluster, source: net.source(cluster, ""), is_away: Arc::default() }
+    }
+
+    fn document(&self) -> Value {
+        let provider = self.provider;
+        json!({
+            "apiVersion": "sync-engine.dev/v1alpha1", "kind": "ClusterProvider", "metadata": {"name": provider},
+            "spec": {"custom": {"name": provider}},
+        })
+    }
+
+    fn leaves(&self) {
+        self.is_away.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Members for Fleet {
+    async fn look(&mut self) -> Result<Listed, String> {
+        let name = ClusterName::try_from(self.cluster).map_err(|error| error.to_string())?;
+        let listed = (!self.is_away.load(Ordering::Relaxed)).then(|| (name, self.source.clone()));
+        Ok(Listed { members: listed.into_iter().collect(), ..Listed::default() })
+    }
+
+    async fn changed(&mut self) {
+        sleep(Duration::from_secs(1)).await;
+    }
 }
 
 type Connections = BTreeMap<String, Arc<Connection>>;
@@ -790,29 +851,45 @@ fn a_target_that_no_document_names_goes_once_nothing_is_left_there() {
             [provider(), document]
         };
         ["t1", "t2"].iter().for_each(|name| net.act(&Request::post(&things(), &thing(name, 0))));
-        // The state store on the first target.
-        let names = |inner: &mut Inner, target: &str| {
-            let stores = Request::get("/api/v1/namespaces/sync-engine/configmaps");
-            let Outcome::Answer(answer) = inner.handle("t1", &stores).0 else { return false };
-            let targets = |store: &Value| store["data"]["targets"].as_str().is_some_and(|names| names.contains(target));
-            answer.to_json()["items"].as_array().is_some_and(|stores| stores.iter().any(targets))
-        };
         let settle = Duration::from_secs(60);
         with_edits(&net, &connections, async |engine: &Running| {
             engine.put(&documents(&["t1", "t2"])).await;
             net.until("both are served", |inner| ["t1", "t2"].iter().all(|name| inner.made(name).contains(name))).await;
             engine.put(&documents(&["t1"])).await;
             sleep(settle).await;
-            assert!(names(&mut net.lock(), "t2"), "what it has is still to be deleted with its source");
+            assert!(net.lock().names_target("t2"), "what it has is still to be deleted with its source");
             net.act(&Request::delete(&format!("{}/t2", things())));
             sleep(settle).await;
-            assert!(!names(&mut net.lock(), "t2"), "nothing is left there");
-            assert!(names(&mut net.lock(), "t1"));
+            assert!(!net.lock().names_target("t2"), "nothing is left there");
+            assert!(net.lock().names_target("t1"));
             engine.put(&documents(&["t1", "t2"])).await;
             net.act(&Request::post(&things(), &thing("t2", 1)));
             sleep(settle).await;
             let later = net.lock().writes.iter().filter(|one| one.host == "t2" && one.verb == Verb::Apply).count();
             assert!(later >= 2, "it is a target again");
+        })
+        .await;
+    });
+}
+
+/// Sources of a cluster that is out of sight may be there.
+#[test]
+fn a_target_that_is_away_is_forgotten_for_no_source_that_is_out_of_sight() {
+    in_virtual_time(async {
+        let (net, connections) = plain(&["t1", "e1"], USUAL);
+        let (sources, targets) = (Fleet::new(&net, "plain", "source"), Fleet::new(&net, "edge", "e1"));
+        let mut document = mapping("m", "edge/{{ source.metadata.labels.target }}", of_provider());
+        document["spec"]["target"]["allowed"] = json!(["t1"]);
+        document["spec"]["target"]["clusters"] = json!({"provider": "edge"});
+        net.act(&Request::post(&things(), &thing("e1", 0)));
+        with_fleets(&net, &connections, &[&sources, &targets], async |engine: &Running| {
+            engine.put(&[sources.document(), targets.document(), document]).await;
+            net.until_made("it is served", &["e1"]).await;
+            for fleet in [&sources, &targets] {
+                fleet.leaves();
+                sleep(Duration::from_secs(60)).await;
+            }
+            assert!(net.lock().names_target("edge/e1"), "what it has is still to be deleted with its source");
         })
         .await;
     });

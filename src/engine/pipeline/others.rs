@@ -140,6 +140,12 @@ impl Pipeline {
             && !self.controller.any_source_on(&target.name)
     }
 
+    /// Whether the target's state store names no cluster of sources that is out of sight: these alone tell of a target that is away.
+    /// What such a target said last counts no more.
+    pub fn hides_no_source(&self) -> bool {
+        self.generation().target.is_away() || (self.are_clusters_known() && self.lost_cluster().is_none())
+    }
+
     /// Whether the target, or its state store, cannot be reached.
     pub fn is_lost(&self) -> bool {
         let target = &self.generation().target;
