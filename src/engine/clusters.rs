@@ -122,8 +122,10 @@ impl Engine {
     /// A target is asked no more for kinds that no document names any more, not even one that waits.
     pub(super) fn forget_kinds(&self) {
         let mut used: BTreeMap<String, BTreeSet<Kind>> = BTreeMap::new();
-        for pipeline in self.running() {
-            let target = pipeline.generation().target.name.clone();
+        let running = self.running().map(|pipeline| (pipeline.generation().target.name.clone(), pipeline));
+        let waiting = self.waiting_documents().flat_map(|mapping| self.slots(mapping));
+        let waiting = waiting.filter_map(|(slot, target)| Some((target, &self.pipelines.get(&slot)?.pipeline)));
+        for (target, pipeline) in running.chain(waiting) {
             used.entry(target).or_default().extend(pipeline.followed_kinds());
         }
         for (name, target) in &self.targets {

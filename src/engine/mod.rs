@@ -582,8 +582,9 @@ impl Engine {
     /// Runs the providers of every mapping's source and target, also of a document that waits. The state stores of the
     /// default target and of home are read even while no mapping names them, and an edit waits while home is lost.
     fn run_providers(&self) {
-        let mappings: Vec<Arc<Mapping>> = self.entries().map(|(_, entry)| entry.mapping.clone()).collect();
-        let sources = mappings.iter().chain(self.waiting_documents()).map(|mapping| mapping.source.clusters.clone());
+        let mappings = self.entries().map(|(_, entry)| entry.mapping.clone());
+        let mappings: Vec<Arc<Mapping>> = mappings.chain(self.waiting_documents().cloned()).collect();
+        let sources = mappings.iter().map(|mapping| mapping.source.clusters.clone());
         let fleets = mappings.iter().flat_map(|mapping| self.target_providers(mapping));
         let targets = mappings.iter().flat_map(|mapping| self.slots(mapping).into_values());
         let targets = targets.chain([DEFAULT_TARGET.to_owned(), self.shared.settings.home.clone()]);

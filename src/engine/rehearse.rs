@@ -14,7 +14,7 @@ use super::interests::Interests;
 use super::observe::{kind_trouble, with_cached_targets};
 use super::originals;
 use super::pipeline::{Generation, Pipeline};
-use crate::mapping::{Mapping, OnExit};
+use crate::mapping::{Kind, Mapping, OnExit};
 use crate::multicluster::identity::IdentityState;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
@@ -165,7 +165,13 @@ fn waits_for_target(pipeline: &Arc<Pipeline>, candidate: &Generation) -> Option<
     }
     let (known, in_force) = (pipeline.kinds(), pipeline.generation());
     let new = candidate.mapping.objects.iter().map(|rule| &rule.kind).filter(|kind| !known.contains(kind));
-    if let Some((why, is_coming)) = new.filter_map(|kind| kind_trouble(pipeline, candidate, kind)).next() {
+    let trouble = |kind: &Kind| {
+        let (why, is_coming) = kind_trouble(pipeline, candidate, kind)?;
+        // A target on which no mapping runs has just been asked for it.
+        let is_asked = candidate.target.kind(kind).is_err() && !candidate.target.lacks(kind);
+        Some((why, is_coming || is_asked))
+    };
+    if let Some((why, is_coming)) = new.filter_map(trouble).next() {
         return Some(if is_coming { Wait::Time(why) } else { Wait::Person(why) });
     }
     // What sources have that vanished, its objects alone tell.

@@ -25,7 +25,7 @@ use super::{Engine, Event, TICK, departure};
 use crate::catalog::{Entry, Standing, have_same_effect};
 use crate::health::Condition;
 use crate::mapping::compile::Compiled;
-use crate::mapping::{Mapping, Mode, OnExit, SourceClusters};
+use crate::mapping::{Mapping, Mode, OnExit, Side, SourceClusters};
 use crate::object::{Key, count};
 use crate::plan::Phase;
 use crate::release::ledger::Ledger;
@@ -232,7 +232,7 @@ impl Engine {
         }
     }
 
-    /// The documents in files that wait for one in force, whose sources the engine has to look at too.
+    /// The documents in files that wait for one in force, whose sources and targets the engine has to look at too.
     pub(super) fn waiting_documents(&self) -> impl Iterator<Item = &Arc<Mapping>> {
         self.in_force.keys().filter_map(|name| Some(&self.catalog.mapping(name)?.mapping))
     }
@@ -550,6 +550,8 @@ impl Engine {
         let on = running.into_iter().map(|(slot, pipeline)| {
             let target = slots.get(&slot).and_then(|target| self.target(target));
             let target = target.unwrap_or_else(|| pipeline.generation().target.clone());
+            // It may be one on which no mapping runs.
+            pipeline.followed_kinds().iter().filter(|kind| kind.side == Side::Target).for_each(|kind| target.want(kind));
             OnTarget {
                 pipeline,
                 candidate: Generation::new(document.clone(), phase, target),

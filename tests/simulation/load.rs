@@ -872,6 +872,28 @@ fn a_target_that_no_document_names_goes_once_nothing_is_left_there() {
     });
 }
 
+/// An edit names another connection to the target, on which no mapping runs, and a kind that the mapping did not have.
+#[test]
+fn an_edit_is_rehearsed_on_the_target_that_it_names() {
+    in_virtual_time(async {
+        let (net, mut connections) = plain(&["t1", "t2"], USUAL);
+        connections.extend([net.connection("again", "t2", "")]);
+        net.act(&Request::post(&things(), &thing("x", 0)));
+        let mut edited = mapping("m", "again", of_provider());
+        let template = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"size": "{{ source.spec.size }}"}});
+        let objects = edited["spec"]["objects"].as_array_mut().expect("a list");
+        objects.push(json!({"id": "secret", "template": template}));
+        with_edits(&net, &connections, async |engine: &Running| {
+            engine.put(&[provider(), mapping("m", "t2", of_provider())]).await;
+            net.until_made("it is served", &["x"]).await;
+            engine.put(&[provider(), edited]).await;
+            let is_secret = |one: &Written| one.host == "t2" && one.path.contains("/secrets/");
+            net.until("it has the new object", |inner| inner.applied("x").any(is_secret)).await;
+        })
+        .await;
+    });
+}
+
 /// Sources of a cluster that is out of sight may be there.
 #[test]
 fn a_target_that_is_away_is_forgotten_for_no_source_that_is_out_of_sight() {
