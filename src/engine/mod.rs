@@ -277,34 +277,7 @@ pub async fn run(
     let recorder = settings.events.then(|| Recorder::start(&mut tasks, &settings.engine, settings.clock.clone()));
     let shared = Arc::new(Shared::new(settings, instruments, recorder.unwrap_or_default()));
     let clusters = shared.manager.subscribe();
-    let catalog = Catalog::checking(shared.settings.schemas.clone());
-    let mut engine = Engine {
-        shared,
-        catalog,
-        files: Arc::default(),
-        retained: BTreeMap::new(),
-        read: BTreeSet::new(),
-        targets: BTreeMap::new(),
-        locks: Arc::default(),
-        refused: BTreeSet::new(),
-        controllers: BTreeMap::new(),
-        pipelines: BTreeMap::new(),
-        former_targets: BTreeMap::new(),
-        in_force: BTreeMap::new(),
-        latest: BTreeMap::new(),
-        released: BTreeSet::new(),
-        removed: BTreeSet::new(),
-        ledgers: BTreeMap::new(),
-        said: Vec::new(),
-        unanswered: Vec::new(),
-        tasks,
-        all_held: watch::Sender::default(),
-        releases: watch::Sender::default(),
-        recorded_releases: BTreeMap::new(),
-        events,
-        problems: Vec::new(),
-        catching_up_since: Some(Instant::now()),
-    };
+    let mut engine = Engine::new(shared, tasks, events);
     engine.run_providers();
     let home = engine.shared.settings.home.clone();
     for name in BTreeSet::from([DEFAULT_TARGET, &home]) {
@@ -348,6 +321,37 @@ pub fn departure(mapping: &Mapping) -> Option<OnExit> {
 }
 
 impl Engine {
+    fn new(shared: Arc<Shared>, tasks: JoinSet<()>, events: mpsc::Sender<Event>) -> Self {
+        let catalog = Catalog::checking(shared.settings.schemas.clone());
+        Self {
+            shared,
+            catalog,
+            files: Arc::default(),
+            retained: BTreeMap::new(),
+            read: BTreeSet::new(),
+            targets: BTreeMap::new(),
+            locks: Arc::default(),
+            refused: BTreeSet::new(),
+            controllers: BTreeMap::new(),
+            pipelines: BTreeMap::new(),
+            former_targets: BTreeMap::new(),
+            in_force: BTreeMap::new(),
+            latest: BTreeMap::new(),
+            released: BTreeSet::new(),
+            removed: BTreeSet::new(),
+            ledgers: BTreeMap::new(),
+            said: Vec::new(),
+            unanswered: Vec::new(),
+            tasks,
+            all_held: watch::Sender::default(),
+            releases: watch::Sender::default(),
+            recorded_releases: BTreeMap::new(),
+            events,
+            problems: Vec::new(),
+            catching_up_since: Some(Instant::now()),
+        }
+    }
+
     /// The part of this replica in leader election.
     fn election(&self) -> Option<Election> {
         let settings = &self.shared.settings;
@@ -439,7 +443,7 @@ impl Engine {
         if self.shared.lease.is_held() {
             let replica = self.shared.settings.election.as_ref().map(|terms| terms.replica.clone());
             self.tell_provider(None, false, "LeaderElected", format!("{} leads", replica.unwrap_or_default()));
-            self.retained.clear();
+            (self.retained, self.read) = Default::default();
             let targets: Vec<Arc<Target>> = self.targets.values().cloned().collect();
             targets.iter().for_each(|target| self.read_retained(target));
         } else {
@@ -653,7 +657,8 @@ impl Engine {
     /// A removed mapping has nothing to look after if it was refused from its first document on, and no state store knows it.
     fn forget_what_never_ran(&mut self) {
         let never_ran = |name: &str, entry: &Entry| {
-            let is_gone = entry.standing == Standing::Retained && entry.generation == 1;
+            // One without a file is known from state stores alone, which may be about to be read again.
+            let is_gone = entry.standing == Standing::Retained && entry.generation == 1 && entry.file.is_some();
             let is_refused = self.refused.iter().any(|slot| slot.mapping == name);
             is_gone && is_refused && !self.retained.contains_key(name) && self.pipelines_of(name).next().is_none()
         };
@@ -852,6 +857,39 @@ mod tests {
     use super::*;
     use crate::health;
     use crate::multicluster::connection::{ConnectionSource, ConnectionSpec, Held};
+
+    /// The leader before may have recorded a later document there, by which nothing is to be deleted.
+    #[tokio::test]
+    async fn a_mapping_without_a_file_waits_in_each_term_for_all_targets_to_be_read() {
+        let document = r#"apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: widgets}
+spec:
+  source: {apiExport: {name: widgets, path: "root:widgets"}, resource: widgets.v1.example.dev}
+  target: {cluster: "{{ source.metadata.labels.target }}", allowed: [t1, t2]}
+  objects:
+    - {id: copy, template: {apiVersion: v1, kind: ConfigMap, data: {size: "1"}}}
+"#;
+        let connections = ["t1", "t2"].map(|name| (name.to_owned(), target::tests::connection()));
+        let settings = Settings {
+            engine: "main".into(),
+            inventory_namespace: "sync-engine".into(),
+            home: "t1".into(),
+            connections: connections.into(),
+            ..Settings::default()
+        };
+        let (events, _received) = mpsc::channel(64);
+        let shared = Arc::new(Shared::new(settings, Instruments::default(), Recorder::default()));
+        let mut engine = Engine::new(shared, JoinSet::new(), events);
+        let store = || Inventory { mapping: "widgets".into(), document: document.into(), ..Inventory::default() };
+        for _ in 0..2 {
+            engine.leadership();
+            engine.learn("t1".to_owned(), vec![store()]);
+            assert_eq!(engine.pipelines.len(), 0, "what the other target has may forbid what this one says");
+            engine.learn("t2".to_owned(), Vec::new());
+            assert_eq!(engine.pipelines.len(), 2);
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_begins_anew_and_one_that_ends_does_not() {
