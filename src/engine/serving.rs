@@ -551,7 +551,8 @@ impl Engine {
             let target = slots.get(&slot).and_then(|target| self.target(target));
             let target = target.unwrap_or_else(|| pipeline.generation().target.clone());
             // It may be one on which no mapping runs.
-            pipeline.followed_kinds().iter().filter(|kind| kind.side == Side::Target).for_each(|kind| target.want(kind));
+            let kinds = pipeline.followed_kinds();
+            kinds.iter().filter(|kind| kind.side == Side::Target).for_each(|kind| target.want(kind));
             OnTarget {
                 pipeline,
                 candidate: Generation::new(document.clone(), phase, target),
@@ -660,6 +661,7 @@ impl Engine {
         match all.iter().map(|pipeline| pipeline.serves_any()).collect::<Option<Vec<bool>>>() {
             // A document that is kept for a broken file takes the place of no other one.
             Some(serves) if entry.standing == Standing::Running && !serves.contains(&true) => match one.stage {
+                _ if let Some(why) = self.writes_beside(name, &entry.mapping) => Next::GoesOn(Why::Unknown(why)),
                 Stage::Closing if all.iter().all(|pipeline| pipeline.is_closed()) => Next::Over,
                 _ => Next::Close,
             },

@@ -22,7 +22,7 @@ use sync_engine::multicluster::connection::{Connection, ConnectionSource, Connec
 use sync_engine::multicluster::environment::{CustomProviders, Listed, Members};
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::object::ClusterName;
-use sync_engine::reload::Reload;
+use sync_engine::reload::{self, Reload};
 use sync_engine::sandbox::{Answer, Call, Flavor, Request, Timestamp, Verb};
 use sync_engine::server::Instruments;
 use sync_engine::server::metrics::Format;
@@ -263,12 +263,16 @@ struct Running {
 
 impl Running {
     async fn put(&self, documents: &[Value]) {
+        let outcome = self.try_put(documents).await;
+        assert!(outcome.accepted, "{}", outcome.text);
+    }
+
+    async fn try_put(&self, documents: &[Value]) -> reload::Outcome {
         let text = documents.iter().map(|document| format!("{document}\n")).collect::<Vec<_>>().join("---\n");
         let readable = [("mapping.yaml".to_owned(), text.into_bytes())].into_iter().collect();
         let (reload, answer) = Reload::new(Arc::new(Files { readable, ..Files::default() }));
         self.reloads.send(reload).await.expect("the engine runs");
-        let outcome = answer.await.expect("the engine answers");
-        assert!(outcome.accepted, "{}", outcome.text);
+        answer.await.expect("the engine answers")
     }
 }
 
@@ -889,6 +893,47 @@ fn an_edit_is_rehearsed_on_the_target_that_it_names() {
             engine.put(&[provider(), edited]).await;
             let is_secret = |one: &Written| one.host == "t2" && one.path.contains("/secrets/");
             net.until("it has the new object", |inner| inner.applied("x").any(is_secret)).await;
+        })
+        .await;
+    });
+}
+
+/// A mapping that serves none of its sources is given those of another one, and a field of their status, which that one writes
+/// as long as its own edit is held.
+#[test]
+fn a_document_of_other_sources_waits_for_the_edit_that_gives_up_a_field_which_it_takes_over() {
+    in_virtual_time(async {
+        let (net, connections) = plain(&["t1"], USUAL);
+        net.act(&Request::post(&things(), &thing("x", 0)));
+        let document = |name: &str, resource: &str, objects: &[&str], tells: bool| {
+            let source = json!({"provider": "plain", "resource": format!("{resource}.v1.{GROUP}")});
+            let object = |id: &&str| {
+                let metadata = json!({"name": format!("{{{{ placement.name }}}}-{id}")});
+                let template = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"id": id}});
+                json!({"id": id, "template": template})
+            };
+            let mut document = mapping(name, "t1", source);
+            document["spec"]["objects"] = objects.iter().map(object).collect();
+            document["spec"]["release"] = json!({"maxLost": {"objects": 0, "percent": 0}});
+            if tells {
+                document["spec"]["status"]["from"] = json!(objects[0]);
+                document["spec"]["status"]["fields"] = json!({"size": "$.data.id"});
+            }
+            document
+        };
+        let settle = Duration::from_secs(60);
+        with_edits(&net, &connections, async |engine: &Running| {
+            let gadgets = document("n", "gadgets", &["n"], false);
+            engine.put(&[provider(), document("m", "things", &["a", "b"], true), gadgets]).await;
+            net.until_made("it is served", &["x-a", "x-b"]).await;
+            sleep(settle).await;
+            let takes_over = document("n", "things", &["n"], true);
+            let losing = document("m", "things", &["a"], false);
+            let told = engine.try_put(&[provider(), losing, takes_over.clone()]).await;
+            sleep(settle).await;
+            assert!(net.lock().made("x-n").is_empty(), "{}", told.text);
+            engine.try_put(&[provider(), document("m", "things", &["a", "b"], false), takes_over]).await;
+            net.until_made("the field is given up", &["x-n"]).await;
         })
         .await;
     });
