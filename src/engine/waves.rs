@@ -310,8 +310,8 @@ impl Engine {
             return Next::Passes;
         };
         let tally: Tally = members.into_values().collect();
-        let stage =
-            Stage::Wave(Underway { wave, failing: tally.failing(), out_of_sight: tally.out_of_sight, passed: 0 });
+        let (failing, out_of_sight) = (tally.failing() + tally.anyway, tally.out_of_sight);
+        let stage = Stage::Wave(Underway { wave, failing, out_of_sight, passed: 0 });
         self.set_progress(name, Some(self.progress_of(name, &in_force, candidate, stage)));
         let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
         let effect = self.in_force[name].effect();

@@ -208,10 +208,10 @@ async fn run<'t>(
 
 /// What became of a source on one target, and what was read for it.
 fn ended<'f>(part: Part<'_, 'f>) -> (Run, Facts<'f>) {
-    let Part { executor, facts, observed, unanswered, ended, .. } = part;
+    let Part { executor, facts, observed, unanswered, ended, fails_anyway, .. } = part;
     let (ended, sum) = (ended.unwrap_or_default(), executor.tally.so_far().clone());
     let Some(observed) = observed else { return (Run { ended, sum, ..Run::default() }, facts) };
-    let ended = note(&executor, &observed, &unanswered, ended);
+    let ended = note(&executor, &observed, &unanswered, ended, fails_anyway);
     let held = held(&ended, &observed);
     let is_awaited = observed.among.is_some() && observed.target.kinds.is_err();
     let is_missing = matches!(observed.source, Ok(Source::Missing(_)));
@@ -220,7 +220,13 @@ fn ended<'f>(part: Part<'_, 'f>) -> (Run, Facts<'f>) {
 }
 
 /// Remembers what a reconcile has learned of a source on one target, and says how it ended.
-fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Reference>, ended: Ended) -> Ended {
+fn note(
+    executor: &Executor<'_>,
+    observed: &Observed,
+    unanswered: &BTreeSet<Reference>,
+    ended: Ended,
+    fails_anyway: bool,
+) -> Ended {
     let Executor { pipeline, generation, key, .. } = executor;
     let answers = &observed.answers;
     let mut learned = pipeline.learned.lock();
@@ -244,7 +250,7 @@ fn note(executor: &Executor<'_>, observed: &Observed, unanswered: &BTreeSet<Refe
             Ended::Deferred | Ended::Left | Ended::Failed(_) => Completion::Incomplete,
             _ => completion(&generation.mapping, observed),
         };
-        pipeline.note_completion(key, generation, completion);
+        pipeline.note_completion(key, generation, completion, fails_anyway);
     }
     ended
 }
@@ -510,6 +516,18 @@ async fn may_lose(executor: &Executor<'_>, reasons: &Reasons, is_compared: bool)
         return Loses::As(Prune::Held(lost_by_all(&before, Followed::lost_objects)));
     }
     if pipeline.may_lose(generation, key, held) { Loses::As(Prune::Allowed) } else { Loses::Waits }
+}
+
+/// Whether a source that follows a candidate, and is not in sync for this cause, would not be by the documents before it either.
+async fn fails_anyway(executor: &Executor<'_>, cause: Option<Cause>) -> bool {
+    let Executor { pipeline, generation, key, .. } = executor;
+    let Some(cause) = cause.filter(|_| pipeline.is_candidate(generation)) else { return false };
+    let before = follow_each(executor, pipeline.compared_with(generation, key)).await;
+    let fails_too = |one: &Followed| {
+        let reasons = one.rest.iter().flat_map(|rest| &rest.0);
+        one.fails() && reasons.map(|reason| reason.cause).min() == Some(cause)
+    };
+    !before.is_empty() && before.iter().all(fails_too)
 }
 
 fn adds_finalizer(action: &Action) -> bool {

@@ -98,6 +98,8 @@ pub enum Condition {
     InOrder,
     /// Its cluster or its target tells nothing.
     OutOfSight,
+    /// It would be out of order by the document in force, too.
+    Anyway,
     /// It is not there yet: something is not made, or not ready.
     Behind,
     /// It was not planned with the candidate yet.
@@ -111,6 +113,7 @@ pub enum Condition {
 pub struct Tally {
     pub sources: usize,
     pub out_of_sight: usize,
+    pub anyway: usize,
     pub unplanned: usize,
     pub behind: usize,
     pub broken: usize,
@@ -123,6 +126,7 @@ impl FromIterator<Condition> for Tally {
             match condition {
                 Condition::InOrder => {}
                 Condition::OutOfSight => tally.out_of_sight += 1,
+                Condition::Anyway => tally.anyway += 1,
                 Condition::Unplanned => tally.unplanned += 1,
                 Condition::Behind => tally.behind += 1,
                 Condition::Broken => tally.broken += 1,
@@ -133,6 +137,7 @@ impl FromIterator<Condition> for Tally {
 }
 
 impl Tally {
+    /// Those that are out of order by the candidate.
     pub fn failing(&self) -> usize {
         self.unplanned + self.behind + self.broken
     }
@@ -196,6 +201,8 @@ impl Gate {
             Some(_) => wave.may_fail(now.sources),
             None => wave.may_fail(now.sources).min(now.sources.saturating_sub(1)),
         };
+        // Most of those that fail anyway did so before.
+        let failing = failing.saturating_sub(now.anyway);
         let limit = failing + may_fail;
         self.passed += elapsed;
         match self.fewest {

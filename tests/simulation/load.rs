@@ -162,12 +162,12 @@ impl Inner {
         self.writes.iter().filter(move |one| one.verb == Verb::Apply && one.name == name)
     }
 
-    /// Whether the state store on the first target names this one.
-    fn names_target(&mut self, target: &str) -> bool {
+    /// Whether the state store on the first target has a text in this field.
+    fn is_recorded(&mut self, field: &str, text: &str) -> bool {
         let stores = Request::get("/api/v1/namespaces/sync-engine/configmaps");
         let Outcome::Answer(answer) = self.handle("t1", &stores).0 else { return false };
-        let targets = |store: &Value| store["data"]["targets"].as_str().is_some_and(|names| names.contains(target));
-        answer.to_json()["items"].as_array().is_some_and(|stores| stores.iter().any(targets))
+        let has = |store: &Value| store["data"][field].as_str().is_some_and(|all| all.contains(text));
+        answer.to_json()["items"].as_array().is_some_and(|stores| stores.iter().any(has))
     }
 
     /// Where the engine made an object of this name.
@@ -861,11 +861,11 @@ fn a_target_that_no_document_names_goes_once_nothing_is_left_there() {
             net.until("both are served", |inner| ["t1", "t2"].iter().all(|name| inner.made(name).contains(name))).await;
             engine.put(&documents(&["t1"])).await;
             sleep(settle).await;
-            assert!(net.lock().names_target("t2"), "what it has is still to be deleted with its source");
+            assert!(net.lock().is_recorded("targets", "t2"), "what it has is still to be deleted with its source");
             net.act(&Request::delete(&format!("{}/t2", things())));
             sleep(settle).await;
-            assert!(!net.lock().names_target("t2"), "nothing is left there");
-            assert!(net.lock().names_target("t1"));
+            assert!(!net.lock().is_recorded("targets", "t2"), "nothing is left there");
+            assert!(net.lock().is_recorded("targets", "t1"));
             engine.put(&documents(&["t1", "t2"])).await;
             net.act(&Request::post(&things(), &thing("t2", 1)));
             sleep(settle).await;
@@ -939,6 +939,37 @@ fn a_document_of_other_sources_waits_for_the_edit_that_gives_up_a_field_which_it
     });
 }
 
+/// Somebody takes a label off that both documents read. No consumer has edited the source.
+#[test]
+fn a_gate_passes_for_a_source_that_fails_by_the_document_in_force_too() {
+    in_virtual_time(async {
+        let (net, connections) = plain(&["t1"], USUAL);
+        let names = ["x", "y"];
+        names.iter().for_each(|name| net.act(&Request::post(&things(), &thing(name, 0))));
+        let document = |edition: &str| {
+            let mut document = mapping("m", "t1", of_provider());
+            document["spec"]["objects"][0]["template"]["data"] =
+                json!({"edition": edition, "label": "{{ source.metadata.labels.target }}"});
+            document["spec"]["release"] = json!({"waves": [{"percent": 100, "soak": "60s", "maxFailing": 0}]});
+            [provider(), document]
+        };
+        with_edits(&net, &connections, async |engine: &Running| {
+            engine.put(&document("first")).await;
+            net.until_made("both are served", &names).await;
+            sleep(Duration::from_secs(60)).await;
+            net.lock().writes.clear();
+            engine.put(&document("second")).await;
+            net.until_made("both follow it", &names).await;
+            net.act(&merge(&format!("{}/x", things()), &json!({"metadata": {"labels": {"target": null}}})));
+            sleep(Duration::from_secs(30)).await;
+            assert!(!net.lock().is_recorded("document", "second"), "the wave soaks");
+            sleep(Duration::from_secs(170)).await;
+            assert!(net.lock().is_recorded("document", "second"), "it is in force");
+        })
+        .await;
+    });
+}
+
 /// Sources of a cluster that is out of sight may be there.
 #[test]
 fn a_target_that_is_away_is_forgotten_for_no_source_that_is_out_of_sight() {
@@ -956,7 +987,7 @@ fn a_target_that_is_away_is_forgotten_for_no_source_that_is_out_of_sight() {
                 fleet.leaves();
                 sleep(Duration::from_secs(60)).await;
             }
-            assert!(net.lock().names_target("edge/e1"), "what it has is still to be deleted with its source");
+            assert!(net.lock().is_recorded("targets", "edge/e1"), "what it has is still to be deleted with its source");
         })
         .await;
     });

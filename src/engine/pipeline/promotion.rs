@@ -29,6 +29,8 @@ pub struct Promotion {
     /// Sources that follow it, and are not planned with it yet, or whose objects are not complete. `Behind`: nothing says that
     /// they will not be.
     incomplete: BTreeMap<Key, Condition>,
+    /// Those that would not be in order by the document in force, too, when they were planned last.
+    fail_anyway: BTreeSet<Key>,
     /// The generation that each source had when it began to follow it: what a consumer changes since says nothing of it.
     since: BTreeMap<Key, i64>,
 }
@@ -41,6 +43,7 @@ impl Promotion {
     /// Nothing of these sources is left.
     pub fn forget(&mut self, is_gone: impl Fn(&Key) -> bool) {
         self.incomplete.retain(|key, _| !is_gone(key));
+        self.fail_anyway.retain(|key| !is_gone(key));
         self.since.retain(|key, _| !is_gone(key));
     }
 }
@@ -232,13 +235,17 @@ impl Pipeline {
         self.controller.touch(Topic::Store(self.generation().target.cluster.clone()));
     }
 
-    /// A reconcile with the candidate ended.
-    pub fn note_completion(&self, key: &Key, generation: &Generation, completion: Completion) {
+    /// A reconcile with the candidate ended. `fails_anyway`: it would not be in order by the document in force, too.
+    pub fn note_completion(&self, key: &Key, generation: &Generation, completion: Completion, fails_anyway: bool) {
         let mut state = self.state.lock();
-        let Promotion { followed, incomplete, .. } = &mut state.promotion;
+        let Promotion { followed, incomplete, fail_anyway, .. } = &mut state.promotion;
         if followed.as_ref().is_none_or(|followed| !std::ptr::eq(&*followed.generation, generation)) {
             return;
         }
+        match fails_anyway {
+            true => fail_anyway.insert(key.clone()),
+            false => fail_anyway.remove(key),
+        };
         match completion {
             Completion::Complete => incomplete.remove(key),
             Completion::Incomplete => incomplete.insert(key.clone(), Condition::Behind),
@@ -256,7 +263,7 @@ impl Pipeline {
         let state = self.state.lock();
         let condition = |key: &Key| {
             let objects = state.promotion.incomplete.get(key).copied().unwrap_or(Condition::InOrder);
-            match state.unsettled.get(key).map(|how| how.cause) {
+            let known = match state.unsettled.get(key).map(|how| how.cause) {
                 _ if is_lost || unseen.contains(key) => Condition::OutOfSight,
                 _ if objects == Condition::Unplanned => objects,
                 None => objects,
@@ -264,6 +271,10 @@ impl Pipeline {
                     Condition::OutOfSight => Condition::OutOfSight,
                     known => known.max(objects),
                 },
+            };
+            match known {
+                Condition::Behind | Condition::Broken if state.promotion.fail_anyway.contains(key) => Condition::Anyway,
+                known => known,
             }
         };
         let mut conditions: BTreeMap<Key, Condition> =

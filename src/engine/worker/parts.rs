@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::future::join_all;
 use parking_lot::Mutex;
 
-use super::{Ended, converge, unproven};
+use super::{Ended, causes, converge, fails_anyway, unproven};
 use crate::engine::apply::Executor;
 use crate::engine::bodies::observe_whole;
 use crate::engine::interests::{Collection, Facts, Topic};
@@ -150,6 +150,8 @@ pub struct Part<'a, 'f> {
     pub unanswered: BTreeSet<Reference>,
     /// How it ended; `None`: it was not planned yet.
     pub ended: Option<Ended>,
+    /// Whether it failed by a candidate, and would by the document in force, too.
+    pub fails_anyway: bool,
     seat: Option<TargetSeat>,
     /// What of the source the last plan was made with that another target may change.
     pinned: Pinned,
@@ -193,7 +195,7 @@ impl<'a, 'f> Part<'a, 'f> {
         }
         let unanswered = observed.as_ref().map(|observed| observed.answers.unanswered.clone()).unwrap_or_default();
         let (seat, pinned, progress) = (None, None, Progress::default());
-        Self { executor, facts, observed, unanswered, ended, seat, pinned, progress }
+        Self { executor, facts, observed, unanswered, ended, fails_anyway: false, seat, pinned, progress }
     }
 
     /// Waits for its turn, where too many sources are worked on at its target.
@@ -268,7 +270,9 @@ impl<'a, 'f> Part<'a, 'f> {
         // It is left as soon as nothing is to be done here any more, however long another target takes.
         let _seat = self.seat.take();
         observed.limits.tells_nothing = !tells;
-        self.ended = Some(converge(&self.executor, observed, &mut self.facts, latest, &mut self.progress).await);
+        let ended = converge(&self.executor, observed, &mut self.facts, latest, &mut self.progress).await;
+        self.fails_anyway = fails_anyway(&self.executor, causes(&ended).into_iter().min()).await;
+        self.ended = Some(ended);
         self.pinned = pinned(observed);
     }
 }

@@ -37,7 +37,7 @@ fn a_wave_by_labels_has_its_sources_whatever_their_names() {
 }
 
 fn tally(sources: usize, broken: usize, behind: usize, out_of_sight: usize) -> Tally {
-    Tally { sources, broken, behind, out_of_sight, unplanned: 0 }
+    Tally { sources, broken, behind, out_of_sight, ..Tally::default() }
 }
 
 /// What becomes of a wave at one look, and why.
@@ -58,6 +58,8 @@ fn a_gate_passes_waits_or_fails() {
         ("a share may fail", &third, 0, tally(10, 3, 0, 0), 60, "Passed"),
         ("those that failed before do not count", &none, 2, tally(10, 2, 0, 0), 60, "Passed"),
         ("one more than before does", &none, 2, tally(10, 3, 0, 0), 1, "Failed"),
+        ("those that would fail anyway do not", &none, 0, Tally { anyway: 3, ..tally(10, 0, 0, 0) }, 60, "Passed"),
+        ("and make no room for others", &none, 2, Tally { anyway: 2, ..tally(10, 1, 0, 0) }, 1, "Failed"),
         ("half of it may be out of sight", &none, 0, tally(10, 0, 0, 5), 60, "Passed"),
         ("of less, nothing is known", &none, 0, tally(10, 4, 0, 6), 1, "Waits"),
         ("a wave without sources", &none, 0, tally(0, 0, 0, 0), 60, "Passed"),
