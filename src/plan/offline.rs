@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::decision::Decision;
 use super::objects::Objects;
 use super::observed::{Kinds, Observed, Outcome, Phase, Pin, Source, TargetObject};
-use super::preview::{SETTLED, Scene, preview};
+use super::preview::{SETTLED, Scene, there};
 use super::rehearsal::{self, Imagined};
 use super::targets::{self, OtherTarget, Reach, TargetContext};
 use super::{Action, Cause, Reason, Reasons, live, plan};
@@ -53,9 +53,7 @@ impl World {
             metadata.entry("resourceVersion").or_insert_with(|| json!("1"));
         }
         let mut world = Self { source: Arc::new(source), ..Self::default() };
-        if let Ok(preview) = preview(mapping, &Scene { steps: 0, ..scene.clone() }) {
-            preview.there().for_each(|(target, objects)| world.put(target, objects));
-        }
+        there(mapping, scene).iter().for_each(|(target, objects)| world.put(target, objects));
         world.given = world.objects().map(|one| one.reference.clone()).collect();
         world
     }

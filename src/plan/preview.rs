@@ -163,20 +163,7 @@ impl OnTarget {
 }
 
 fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) -> Result<OnTarget, Unseen> {
-    let among = |name: &String| {
-        let selected = Arc::new(BTreeSet::from([name.clone()]));
-        TargetContext { name: name.clone(), selected, ..TargetContext::default() }
-    };
-    let among = match &target {
-        At::Any => None,
-        At::Nowhere => Some(TargetContext::default()),
-        At::Target { name, .. } => Some(among(name)),
-    };
-    // A guess at what stands is no evaluation that anybody asked for.
-    let mut here = Observed { among, ..observed.clone() };
-    here.study.recorder = None;
-    let first = rendered(mapping, &here, scene)?;
-    let strangers = recognize(mapping, scene, &first, &mut here);
+    let (mut here, strangers) = recognized(mapping, scene, observed, &target)?;
     here.study.recorder.clone_from(&observed.study.recorder);
     if target != At::Nowhere {
         suppose(mapping, scene, &mut here)?;
@@ -187,6 +174,60 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
         At::Any | At::Target { .. } => live::unsettled(mapping, &here, &rendering),
     };
     Ok(OnTarget { target, observed: here, rendering, reasons, strangers })
+}
+
+/// What is observed of a target that has the standing objects. Each is taken for ours, and for the first object of the mapping that
+/// it looks like; the positions are of those that look like none.
+fn recognized(
+    mapping: &Mapping,
+    scene: &Scene,
+    observed: &Observed,
+    target: &At,
+) -> Result<(Observed, Vec<usize>), Unseen> {
+    let among = |name: &String| {
+        let selected = Arc::new(BTreeSet::from([name.clone()]));
+        TargetContext { name: name.clone(), selected, ..TargetContext::default() }
+    };
+    let among = match target {
+        At::Any => None,
+        At::Nowhere => Some(TargetContext::default()),
+        At::Target { name, .. } => Some(among(name)),
+    };
+    let mut here = Observed { among, ..observed.clone() };
+    // A guess at what stands is no evaluation that anybody asked for.
+    here.study.recorder = None;
+    let first = rendered(mapping, &here, scene)?;
+    let place = &first.place;
+    let places = |rule| {
+        render::places(rule, place, &first.scope, &first.related).into_iter().map(move |(id, at)| (rule, id, at))
+    };
+    let known: Vec<_> = mapping.objects.iter().flat_map(places).collect();
+    let mut strangers = Vec::new();
+    for (position, object) in scene.standing.iter().enumerate() {
+        let found = known.iter().find(|(_, _, reference)| reference.is(object));
+        let marked = found.and_then(|(rule, id, reference)| {
+            let body = render::mark(&here, rule, id, place, reference, object.clone()).ok()?;
+            Some(TargetObject::of_rule(rule, reference.clone(), Arc::new(body)))
+        });
+        match marked {
+            Some(standing) => here.objects.push(standing),
+            None => strangers.push(position),
+        }
+    }
+    Ok((here, strangers))
+}
+
+/// What a scene has of its source on each target, by the name of that as far as files tell it: whether the source passes the filter,
+/// or not.
+pub fn there(mapping: &Mapping, scene: &Scene) -> BTreeMap<String, Objects> {
+    let observed = scene.observed(mapping);
+    let only = if mapping.target_rule.is_none() { mapping.target.as_str() } else { "" };
+    let of = |target: At| {
+        let (here, _) = recognized(mapping, scene, &observed, &target).ok()?;
+        Some((target.name().unwrap_or(only).to_owned(), here.objects))
+    };
+    let targets = choices(mapping, &observed, scene).unwrap_or_default().into_iter();
+    targets.filter(|target| *target != At::Nowhere).filter_map(of).collect()
 }
 
 /// Takes what is rendered for made and ready, as it is rendered then, until nothing more comes of it.
@@ -268,29 +309,6 @@ fn stored(object: &Arc<Value>, source: &Key) -> Arc<Value> {
     stored
 }
 
-/// Takes the standing objects for ours, each for the first object of the mapping that it looks like; gives the positions
-/// of those that look like none.
-fn recognize(mapping: &Mapping, scene: &Scene, first: &Rendering, observed: &mut Observed) -> Vec<usize> {
-    let place = &first.place;
-    let places = |rule| {
-        render::places(rule, place, &first.scope, &first.related).into_iter().map(move |(id, at)| (rule, id, at))
-    };
-    let known: Vec<_> = mapping.objects.iter().flat_map(places).collect();
-    let mut strangers = Vec::new();
-    for (position, object) in scene.standing.iter().enumerate() {
-        let found = known.iter().find(|(_, _, reference)| reference.is(object));
-        let marked = found.and_then(|(rule, id, reference)| {
-            let body = render::mark(observed, rule, id, place, reference, object.clone()).ok()?;
-            Some(TargetObject::of_rule(rule, reference.clone(), Arc::new(body)))
-        });
-        match marked {
-            Some(standing) => observed.objects.push(standing),
-            None => strangers.push(position),
-        }
-    }
-    strangers
-}
-
 impl Preview<'_> {
     /// The first target's, which also has the placement and what expressions read.
     pub fn rendering(&self) -> &Rendering {
@@ -303,13 +321,6 @@ impl Preview<'_> {
         wanted.flat_map(|on| {
             on.rendering.desired(self.mapping).map(|(rule, key, desired)| (&on.target, rule, key, desired))
         })
-    }
-
-    /// What there is of the source on each target, by the name of that as far as files tell it.
-    pub fn there(&self) -> impl Iterator<Item = (&str, &Objects)> {
-        let only = if self.mapping.target_rule.is_none() { self.mapping.target.as_str() } else { "" };
-        let wanted = self.targets.iter().filter(|on| on.target != At::Nowhere);
-        wanted.map(move |on| (on.target.name().unwrap_or(only), &on.observed.objects))
     }
 
     /// Whether an object was taken for made on a target.

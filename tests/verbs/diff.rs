@@ -113,6 +113,25 @@ fn an_edit_of_identity_does_what_the_engine_does() {
     }
 }
 
+/// A document that leaves a source alone says nothing of what there is of it, and one that keeps the same changes nothing.
+#[test]
+fn an_object_that_exists_is_not_created_for_a_source_that_the_document_before_excludes() {
+    let excluding = GOOD.replace("{tier: managed}}", "{tier: other}}");
+    let root = directory(&[
+        ("old/a.yaml", &excluding),
+        ("new/a.yaml", GOOD),
+        ("other/a.yaml", &excluding.replace("tier: other", "tier: another")),
+        ("sources/a.yaml", SOURCE),
+        ("observed.yaml", "apiVersion: example.dev/v1\nkind: Cluster\nmetadata: {name: a}\nspec: {size: 3}\n"),
+    ]);
+    let [taken_in, excluded] = ["new", "other"].map(|new| {
+        let line = format!("diff ROOT/old ROOT/{new} -f ROOT/sources --observed ROOT/observed.yaml");
+        said(&root, [line.as_str()])
+    });
+    assert!(taken_in.starts_with("exit 1\n") && !taken_in.contains("\ncreate "), "{taken_in}");
+    assert!(excluded.starts_with("exit 0\n") && !excluded.contains("keep"), "{excluded}");
+}
+
 /// What an engine wrote on a source that comes from a cluster is no news.
 #[test]
 fn a_source_of_a_cluster_is_compared_as_one_of_a_file() {

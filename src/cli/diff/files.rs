@@ -17,9 +17,9 @@ use crate::mapping::Mapping;
 use crate::mapping::schema::Schemas;
 use crate::object::marks::Writer;
 use crate::object::{ClusterName, Key, has_finalizer, metadata};
-use crate::plan::Phase;
 use crate::plan::offline::{Steps, World};
 use crate::plan::preview::Scene;
+use crate::plan::{Phase, Reason, TargetObject};
 use crate::release::{Effect, Followed, Now, Rehearsal};
 
 /// What changes, and what the release of each mapping would come to.
@@ -102,6 +102,8 @@ struct Before {
     world: World,
     /// Why it is not in sync.
     rest: Vec<Change>,
+    /// What it keeps, and why.
+    kept: Vec<(TargetObject, Reason)>,
 }
 
 /// What becomes of a source on each target.
@@ -134,7 +136,8 @@ impl Bench<'_> {
         let Some(scene) = self.scene(document, source)? else { return Ok(Before::default()) };
         let mut world = World::of(document, &scene);
         let followed = old.map(|old| world.follow(&old.mapping, &scene, Phase::Active, &[])).unwrap_or_default();
-        Ok(Before { world, rest: rest((name, &sources::title(source)), &followed) })
+        let kept = followed.values().flat_map(|steps| steps.kept.clone()).collect();
+        Ok(Before { world, rest: rest((name, &sources::title(source)), &followed), kept })
     }
 
     /// What changes for a source, and what a release makes of it. `before`: what the documents before make of it, by mapping.
@@ -170,7 +173,10 @@ impl Bench<'_> {
             let is_one_of_several = mapping.target_rule.is_some() && !target.is_empty();
             let on = if is_one_of_several { format!(" on {target}") } else { String::new() };
             changes.extend(change::of_writes((name, &title), &on, &steps.writes));
-            changes.extend(steps.kept.iter().map(|(one, why)| {
+            let was_kept = |(one, why): &&(TargetObject, Reason)| {
+                old.kept.iter().any(|(former, as_why)| former.reference == one.reference && as_why == why)
+            };
+            changes.extend(steps.kept.iter().filter(|kept| !was_kept(kept)).map(|(one, why)| {
                 let object = format!("{}{on}", one.reference);
                 told(What::Keep, &object, change::of_people(&one.object), why.to_string())
             }));

@@ -57,6 +57,15 @@ fn what_stands_is_recognized_and_read() {
     assert_eq!(preview.status, Some(json!({"phase": "Up", "host": "h", "conditions": synced})));
 }
 
+/// A comparison follows a document that lets the source go on what there is of it.
+#[test]
+fn what_stands_is_recognized_of_a_source_that_does_not_pass_the_filter() {
+    let cluster = json!({"apiVersion": "example.dev/v1", "kind": "Cluster"});
+    let there = there(&mapping(MAPPING), &scene(json!({"size": 100}), vec![cluster]));
+    let found: Vec<_> = there.iter().map(|(target, objects)| (target.as_str(), objects.len())).collect();
+    assert_eq!(found, [("target", 1)]);
+}
+
 #[test]
 fn what_does_not_stand_is_waited_for() {
     let mapping = mapping(MAPPING);
