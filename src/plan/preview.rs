@@ -2,7 +2,8 @@
 //!
 //! Rendering, the rows of the decision table and the status rules are the engine's own. What differs is where the picture comes
 //! from: a file instead of caches, and downstream objects that may lack our marks. [`offline`](super::offline) follows the whole
-//! plan, writes and deletions included. A preview stops at any step of it, and leaves the objects that it is given as they are.
+//! plan, writes and deletions included. A preview stops at any step of it, and leaves the objects that it is given as they are, but
+//! for those that are not wanted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::observed::{Kinds, Observed, Originals, Source, TargetObject};
 use super::readiness::Case;
 use super::render::{self, Desired, Rendering};
 use super::targets::{self, Choice, OtherTarget, Reach, TargetContext};
-use super::{Reason, Reasons, is_in, live, status};
+use super::{Reason, Reasons, each, is_in, live, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Mapping, ObjectRule, TargetChoice};
@@ -173,6 +174,11 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
         At::Nowhere => Reasons::default(),
         At::Any | At::Target { .. } => live::unsettled(mapping, &here, &rendering),
     };
+    // An engine deletes what is not wanted before it writes the status.
+    let wanted = mapping.objects.iter().zip(&rendering.objects);
+    let unwanted = wanted.flat_map(|(rule, wanted)| each::leaving(&here, rule, wanted, &rendering.place));
+    let unwanted: Vec<Reference> = unwanted.map(|one| one.reference.clone()).collect();
+    unwanted.iter().for_each(|one| here.objects.remove(one));
     Ok(OnTarget { target, observed: here, rendering, reasons, strangers })
 }
 

@@ -57,6 +57,27 @@ fn what_stands_is_recognized_and_read() {
     assert_eq!(preview.status, Some(json!({"phase": "Up", "host": "h", "conditions": synced})));
 }
 
+/// An engine deletes it before it writes the status.
+#[test]
+fn no_field_is_read_from_an_object_that_stands_and_is_not_wanted() {
+    let mapping = mapping(
+        "  objects:
+    - id: db
+      when: ${{ source.spec.size > 0 }}
+      template: {apiVersion: example.dev/v1, kind: Cluster, spec: {size: 1}}
+  status:
+    fields:
+      phase: {path: $.status.phase, default: Pending}
+",
+    );
+    let cluster = json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "status": {"phase": "Up"}});
+    for (size, phase) in [(1, "Up"), (0, "Pending")] {
+        let preview = preview(&mapping, &scene(json!({"size": size}), vec![cluster.clone()])).expect("rendered");
+        assert_eq!(preview.status.expect("a status")["phase"], phase);
+        assert_eq!(preview.strangers, [0; 0], "it is one of the mapping's");
+    }
+}
+
 /// A comparison follows a document that lets the source go on what there is of it.
 #[test]
 fn what_stands_is_recognized_of_a_source_that_does_not_pass_the_filter() {
