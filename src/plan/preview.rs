@@ -164,10 +164,14 @@ impl OnTarget {
 }
 
 fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) -> Result<OnTarget, Unseen> {
-    let (mut here, strangers) = recognized(mapping, scene, observed, &target)?;
+    let mut here = seen_from(observed, &target);
+    let mut strangers: Vec<usize> = (0..scene.standing.len()).collect();
+    // A guess at what stands is no evaluation that anybody asked for.
+    here.study.recorder = None;
+    recognize(mapping, scene, &mut here, &mut strangers)?;
     here.study.recorder.clone_from(&observed.study.recorder);
     if target != At::Nowhere {
-        suppose(mapping, scene, &mut here)?;
+        suppose(mapping, scene, &mut here, &mut strangers)?;
     }
     let rendering = rendered(mapping, &here, scene)?;
     let reasons = match target {
@@ -182,14 +186,8 @@ fn looked_at(mapping: &Mapping, scene: &Scene, observed: &Observed, target: At) 
     Ok(OnTarget { target, observed: here, rendering, reasons, strangers })
 }
 
-/// What is observed of a target that has the standing objects. Each is taken for ours, and for the first object of the mapping that
-/// it looks like; the positions are of those that look like none.
-fn recognized(
-    mapping: &Mapping,
-    scene: &Scene,
-    observed: &Observed,
-    target: &At,
-) -> Result<(Observed, Vec<usize>), Unseen> {
+/// The same source, observed from one of its targets.
+fn seen_from(observed: &Observed, target: &At) -> Observed {
     let among = |name: &String| {
         let selected = Arc::new(BTreeSet::from([name.clone()]));
         TargetContext { name: name.clone(), selected, ..TargetContext::default() }
@@ -199,28 +197,41 @@ fn recognized(
         At::Nowhere => Some(TargetContext::default()),
         At::Target { name, .. } => Some(among(name)),
     };
-    let mut here = Observed { among, ..observed.clone() };
-    // A guess at what stands is no evaluation that anybody asked for.
-    here.study.recorder = None;
-    let first = rendered(mapping, &here, scene)?;
-    let place = &first.place;
-    let places = |rule| {
-        render::places(rule, place, &first.scope, &first.related).into_iter().map(move |(id, at)| (rule, id, at))
-    };
-    let known: Vec<_> = mapping.objects.iter().flat_map(places).collect();
-    let mut strangers = Vec::new();
-    for (position, object) in scene.standing.iter().enumerate() {
-        let found = known.iter().find(|(_, _, reference)| reference.is(object));
-        let marked = found.and_then(|(rule, id, reference)| {
-            let body = render::mark(&here, rule, id, place, reference, object.clone()).ok()?;
-            Some(TargetObject::of_rule(rule, reference.clone(), Arc::new(body)))
+    Observed { among, ..observed.clone() }
+}
+
+/// Takes the standing objects for ours, each for the first object of the mapping that it looks like, and leaves the positions of
+/// those that look like none. One that is recognized may tell where others are: copies that come back, and objects of a list.
+fn recognize(
+    mapping: &Mapping,
+    scene: &Scene,
+    here: &mut Observed,
+    strangers: &mut Vec<usize>,
+) -> Result<Rendering, Unseen> {
+    loop {
+        let rendering = rendered(mapping, here, scene)?;
+        if strangers.is_empty() {
+            return Ok(rendering);
+        }
+        let Rendering { place, scope, related, .. } = &rendering;
+        let places = |rule| render::places(rule, place, scope, related).into_iter().map(move |(id, at)| (rule, id, at));
+        let places: Vec<_> = mapping.objects.iter().flat_map(places).collect();
+        let before = strangers.len();
+        strangers.retain(|position| {
+            let object = &scene.standing[*position];
+            let found = places.iter().find(|(_, _, reference)| reference.is(object));
+            let marked = found.and_then(|(rule, id, reference)| {
+                let body = render::mark(here, rule, id, place, reference, object.clone()).ok()?;
+                Some(TargetObject::of_rule(rule, reference.clone(), Arc::new(body)))
+            });
+            let is_stranger = marked.is_none();
+            here.objects.extend(marked);
+            is_stranger
         });
-        match marked {
-            Some(standing) => here.objects.push(standing),
-            None => strangers.push(position),
+        if strangers.len() == before {
+            return Ok(rendering);
         }
     }
-    Ok((here, strangers))
 }
 
 /// What a scene has of its source on each target, by the name of that as far as files tell it: whether the source passes the filter,
@@ -229,7 +240,8 @@ pub fn there(mapping: &Mapping, scene: &Scene) -> BTreeMap<String, Objects> {
     let observed = scene.observed(mapping);
     let only = if mapping.target_rule.is_none() { mapping.target.as_str() } else { "" };
     let of = |target: At| {
-        let (here, _) = recognized(mapping, scene, &observed, &target).ok()?;
+        let mut here = seen_from(&observed, &target);
+        recognize(mapping, scene, &mut here, &mut (0..scene.standing.len()).collect()).ok()?;
         Some((target.name().unwrap_or(only).to_owned(), here.objects))
     };
     let targets = choices(mapping, &observed, scene).unwrap_or_default().into_iter();
@@ -237,9 +249,9 @@ pub fn there(mapping: &Mapping, scene: &Scene) -> BTreeMap<String, Objects> {
 }
 
 /// Takes what is rendered for made and ready, as it is rendered then, until nothing more comes of it.
-fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed) -> Result<(), Unseen> {
+fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed, strangers: &mut Vec<usize>) -> Result<(), Unseen> {
     for _ in 0..scene.steps {
-        let rendering = rendered(mapping, here, scene)?;
+        let rendering = recognize(mapping, scene, here, strangers)?;
         let mut is_new = false;
         for (rule, key, desired) in rendering.desired(mapping) {
             let standing = here.objects.at(&desired.reference);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 
-use super::observed::{self, Observed, Original, Originals, Pick, TargetObject};
+use super::observed::{self, Observed, Original, Pick, TargetObject};
 use super::readable::is_read;
 use super::{Cause, Reason, each, render};
 use crate::mapping::expression::{ObjectState, Root, Scope, Several};
@@ -159,8 +159,7 @@ fn find(rule: &RelatedRule, observed: &Observed, source: &Value, place: &Place, 
 /// Why nothing is read back from a target yet: an object of the source, from which it may derive, is not the source's own. What
 /// depends on it derives from it, and not the other way round.
 fn unread_yet(mapping: &Mapping, position: usize, observed: &Observed, place: &Place, scope: &Scope) -> Option<Reason> {
-    let is_given = matches!(observed.related, Originals::Given(_));
-    if is_given || mapping.related.get(position)?.direction == Direction::ToTarget {
+    if mapping.related.get(position)?.direction == Direction::ToTarget {
         return None;
     }
     let reads = |rule: &ObjectRule| rule.depends_on_related.contains(&position);

@@ -166,7 +166,7 @@ const RELATED: &str = r#"  target: {cluster: "{{ source.spec.region }}", allowed
         spec: {secret: "${{ related.password.bob.to.name }}", of: "${{ related.password[source.spec.owner].from.name }}"}
   status:
     fields:
-      backups: {value: "${{ related.backup | items | map(attribute='0') | list }}"}
+      backups: {value: "${{ related.backup | default({}) | items | map(attribute='0') | list }}"}
       ann: {value: "${{ related.password.ann.to.name }}"}
 "#;
 
@@ -213,12 +213,16 @@ fn related_objects_are_read_waited_for_and_carried() {
         secret(&namespace, "nightly"),
         Arc::new(ca),
     ];
-    all.push(shown(&scene).replace(&namespace, "NAMESPACE"));
+    for steps in [0, SETTLED] {
+        scene.steps = steps;
+        all.push(shown(&scene).replace(&namespace, "NAMESPACE"));
+    }
     insta::assert_snapshot!(all.join("\n---\n"), @r#"
     db: {"ca":"none","region":"west"}
     backups [] ann null
     Waiting: related object `password[ann]`: secrets default/ann-password does not exist in the consumer's cluster
     Waiting: related object `password[bob]`: secrets default/bob-password does not exist in the consumer's cluster
+    Waiting: related object `backup`: it is not read while Cluster default-r7udrysckmmlkpz2/a does not exist yet
     Waiting: object `db`: waits for related object `password[ann]`: secrets default/ann-password does not exist in the consumer's cluster
     Waiting: object `user`: related object `password[bob]` (read at `spec.secret`)
     ---
@@ -226,6 +230,7 @@ fn related_objects_are_read_waited_for_and_carried() {
     related.password: Secret default-r7udrysckmmlkpz2/a-ann {"pass":"aHVudGVyMg=="}
     backups [] ann "a-ann"
     Waiting: related object `password[bob]`: secrets default/bob-password does not exist in the consumer's cluster
+    Waiting: related object `backup`: it is not read while Cluster default-r7udrysckmmlkpz2/a does not exist yet
     Waiting: object `db`: waits for related object `password[bob]`: secrets default/bob-password does not exist in the consumer's cluster
     Waiting: object `user`: related object `password[bob]` (read at `spec.secret`)
     ---
@@ -234,10 +239,18 @@ fn related_objects_are_read_waited_for_and_carried() {
     related.password: Secret NAMESPACE/a-ann {"pass":"aHVudGVyMg=="}
     related.password: Secret NAMESPACE/a-bob {"pass":"aHVudGVyMg=="}
     related.ca: ConfigMap NAMESPACE/ca {"ca.crt":"PEM"}
-    related.backup: Secret default/nightly in the consumer's cluster {"other":"eA==","password":"aHVudGVyMg=="}
-    backups ["nightly"] ann "a-ann"
+    backups [] ann "a-ann"
+    Waiting: related object `backup`: it is not read while Cluster NAMESPACE/a does not exist yet
     Waiting: object `db`: waits for related object `password[ann]`: its copy does not exist yet
     Waiting: object `user`: waits for related object `password[ann]`: its copy does not exist yet
+    ---
+    db: {"ca":"PEM","region":"west"}
+    user: {"of":"ann-password","secret":"a-bob"}
+    related.password: Secret NAMESPACE/a-ann {"pass":"aHVudGVyMg=="}
+    related.password: Secret NAMESPACE/a-bob {"pass":"aHVudGVyMg=="}
+    related.ca: ConfigMap NAMESPACE/ca {"ca.crt":"PEM"}
+    related.backup: Secret default/nightly in the consumer's cluster {"other":"eA==","password":"aHVudGVyMg=="}
+    backups ["nightly"] ann "a-ann"
     "#);
 }
 
