@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation, RemoveOperation};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::decision::{Evidence, Fit, Found, Stage, VANISHED, Verdict, Wish, decide};
-use super::live::{About, Step, say};
+use super::live::{About, Step, report_only, say};
 use super::observed::{Missing, ObjectState, Observed, Phase, Prune, TargetObject};
 use super::{
     Action, Cause, Plan, Reason, Reasons, on_source_recreated, owns_finalizer, render, source, status, target_changed,
@@ -42,12 +42,12 @@ fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Sta
     if observed.among.is_some() && !finalizer && observed.objects.own().all(is_foreign) {
         // It is about other targets.
         return match targets::pinned_to_none(observed, source) {
-            Some(reason) => say(mapping, observed, source, None, Reasons(vec![reason])),
+            Some(reason) => report_only(mapping, observed, source, reason),
             None => Plan::in_sync(),
         };
     }
     if finalizer && let Some(reason) = target_changed(observed, source) {
-        return say(mapping, observed, source, None, Reasons(vec![reason]));
+        return report_only(mapping, observed, source, reason);
     }
     if let Err(reason) = &observed.target.kinds {
         return Plan::Rest(Reasons(vec![reason.clone()]));
@@ -374,16 +374,13 @@ pub fn being_deleted(
     let ends = metadata(&object.object, "deletionTimestamp");
     let finalizers = object.object.pointer("/metadata/finalizers").map(Value::to_string).unwrap_or_default();
     let overdue = ends.parse::<Timestamp>().map(|ends| observed.now.duration_since(ends));
-    let stuck = overdue.is_ok_and(|overdue| overdue >= signed(mapping.lifecycle.stuck_after));
+    let stuck_after = mapping.lifecycle.stuck_after.try_into().unwrap_or(SignedDuration::MAX);
+    let stuck = overdue.is_ok_and(|overdue| overdue >= stuck_after);
     let failure = observed.answers.failed.get(&object.reference);
     Some(Step::rest(failure.cloned().unwrap_or_else(|| Reason {
         cause: if stuck { Cause::Stuck } else { Cause::Deleting },
         detail: format!("{} is being deleted since {ends}, finalizers {finalizers}", object.reference),
     })))
-}
-
-fn signed(duration: std::time::Duration) -> k8s_openapi::jiff::SignedDuration {
-    duration.try_into().unwrap_or(k8s_openapi::jiff::SignedDuration::MAX)
 }
 
 /// Whether the loss of an object waits for the end of a release, or for its ledger.

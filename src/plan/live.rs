@@ -35,15 +35,17 @@ pub fn live(
     places: &mut Option<BTreeSet<String>>,
 ) -> Plan {
     if let Some(reason) = target_changed(observed, source) {
-        return say(mapping, observed, source, None, Reasons(vec![reason]));
+        return report_only(mapping, observed, source, reason);
     }
     if let Err(reason) = &observed.target.kinds {
-        let reasons = Reasons(vec![reason.clone()]);
         let is_told = observed.target.is_lost && !mapping.has_several_targets();
-        return if is_told { say(mapping, observed, source, None, reasons) } else { Plan::Rest(reasons) };
+        return match is_told {
+            true => report_only(mapping, observed, source, reason.clone()),
+            false => Plan::Rest(Reasons(vec![reason.clone()])),
+        };
     }
     match render::begin(mapping, observed, source) {
-        Err(unrendered) => say(mapping, observed, source, None, Reasons(vec![unrendered.into()])),
+        Err(unrendered) => report_only(mapping, observed, source, unrendered.into()),
         Ok(begun) => {
             *places = mapping.has_shared().then(|| render::shared_places(mapping, &begun));
             let unread = related::unread(&begun.related);
@@ -55,7 +57,7 @@ pub fn live(
     }
 }
 
-/// A filter that cannot be evaluated keeps the last decision, which was "in": nothing is written, the reason is reported.
+/// Where nothing can be decided on objects, the last decisions are kept: nothing but the reason is written, into the status.
 pub fn report_only(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, reason: Reason) -> Plan {
     say(mapping, observed, source, None, Reasons(vec![reason]))
 }
@@ -242,10 +244,11 @@ impl<'a> Live<'a> {
         let dependent = if is_earlier { self.replaced_before(rule) } else { None };
         let unmet = unmet.or_else(|| Some(goes_after(&desired.reference, dependent?)));
         let wish = if unmet.is_some() { Wish::Unmet } else { Wish::Wanted };
+        let unowned = render::adoptable(self.observed, rule, &desired.reference);
         let found = match &former {
             _ if dependent.is_some() => Found::Ours(Fit::Uncompared { needed: true }),
             Some(_) if state.is_ok() => Found::Ours(Fit::Moved(rule.on_identity_change)),
-            _ if matches!(state, Ok(ObjectState::Foreign)) && self.unowned(rule, desired).is_some() => Found::Unowned,
+            _ if matches!(state, Ok(ObjectState::Foreign)) && unowned.is_some() => Found::Unowned,
             _ => self.found(&state, |object| self.fit(rule, desired, object)),
         };
         let object = former.or(match state {
@@ -270,9 +273,7 @@ impl<'a> Live<'a> {
                 // Text that was made once is written onto the version that it was read from.
                 self.act(self.apply(desired, object, intent, !rule.generate.is_empty()))
             }),
-            Verdict::Adopt => {
-                self.unowned(rule, desired).map_or_else(Step::default, |found| self.act(self.adopt(desired, found)))
-            }
+            Verdict::Adopt => unowned.map_or_else(Step::default, |found| self.act(self.adopt(desired, found))),
             Verdict::ReportDrift => self.drifted(desired, object),
             Verdict::ReportMove => Step::rest(moves(id, object, desired)),
             Verdict::ReportRecreated => Step::rest(recreated(desired)),
@@ -407,11 +408,6 @@ impl<'a> Live<'a> {
             merge_patch::complete(&mut body, object);
         }
         Action::Apply { reference: desired.reference.clone(), body: Arc::new(body), intent }
-    }
-
-    /// What exists at the placement of an object, if nobody owns it and the rule takes such objects over.
-    fn unowned(&self, rule: &ObjectRule, desired: &Desired) -> Option<&Arc<Value>> {
-        render::adoptable(self.observed, rule, &desired.reference)
     }
 
     /// Makes the version that was seen the source's own: its other fields stay as they are.

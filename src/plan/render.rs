@@ -640,8 +640,9 @@ pub fn has_rule(mapping: &Mapping, object: &TargetObject) -> bool {
 /// Where the source's objects are, as far as that can be told without rendering them: a rule that cannot be evaluated any
 /// more must not hold a deletion up.
 pub fn expected(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Vec<Reference> {
-    let Ok(place) = place(mapping, observed, source) else { return Vec::new() };
-    let mut scope = placed_scope(mapping, observed, source);
+    let mut scope = base_scope(mapping, observed, source);
+    let Ok(place) = place_within(mapping, observed, &scope) else { return Vec::new() };
+    set_place(&place, &mut scope);
     let related = related::resolve(mapping, observed, source, &place, &mut scope);
     let own = mapping.objects.iter().filter(|rule| !rule.shared);
     own.flat_map(|rule| places(rule, &place, &scope, &related)).map(|(_, reference)| reference).collect()

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::decision::Evidence;
 use super::{Action, Observed, Pin, SourcePatch, targets};
-use crate::object::hold::Hold;
 use crate::object::marks::{self, Writer};
 use crate::object::{has_finalizer, metadata};
 
@@ -79,20 +78,14 @@ pub fn release_finalizer(writer: &Writer, source: &Value, because: Evidence) -> 
     Action::PatchSource { purpose: SourcePatch::ReleaseFinalizer(because), patch }
 }
 
-/// Takes what holds a workspace up out of its LogicalCluster's status: this entry and no other, of the version that was seen.
-fn release_hold(hold: &Hold, index: usize, source: &Value) -> Action {
-    let at = PointerBuf::from_tokens(["status", hold.stage.list(), &index.to_string()]);
+/// What releases a source: its finalizer, or, in its LogicalCluster's status, what kcp holds a workspace up by: this entry and no
+/// other, of the version that was seen. `None`: it is released already.
+pub fn release(observed: &Observed, source: &Value, because: Evidence) -> Option<Action> {
+    let Some(hold) = &observed.subject.hold else { return Some(release_target(observed, source, because)) };
+    let at = PointerBuf::from_tokens(["status", hold.stage.list(), &hold.index_in(source)?.to_string()]);
     let is_it = PatchOperation::Test(TestOperation { path: at.clone(), value: hold.name.as_str().into() });
     let patch = vec![guard(source), is_it, PatchOperation::Remove(RemoveOperation { path: at })];
-    Action::PatchSource { purpose: SourcePatch::ReleaseHold(hold.stage), patch: Patch(patch) }
-}
-
-/// What releases a source: its finalizer, or what kcp holds it up by. `None`: it is released already.
-pub fn release(observed: &Observed, source: &Value, because: Evidence) -> Option<Action> {
-    match &observed.subject.hold {
-        Some(hold) => Some(release_hold(hold, hold.index_in(source)?, source)),
-        None => Some(release_target(observed, source, because)),
-    }
+    Some(Action::PatchSource { purpose: SourcePatch::ReleaseHold(hold.stage), patch: Patch(patch) })
 }
 
 fn metadata_patch(source: &Value, change: impl FnOnce(&mut Value)) -> Patch {
