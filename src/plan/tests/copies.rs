@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::world::{World, check, check_by, foreign, steps};
+use super::world::{World, check, check_by, foreign, planted, steps};
 use super::{DATABASES, edited, fresh, mapping, recreate, said};
 use crate::mapping::{Kind, Mapping, Resource, Side};
 use crate::object::claims::Claims;
@@ -92,6 +92,22 @@ fn beside(name: &str) -> Reference {
 fn log(world: &mut World) -> Vec<String> {
     let short = |line: &String| line.split(" of owner").next().unwrap_or_default().replace(&place(), "place");
     world.take_log().iter().map(short).collect()
+}
+
+/// Settles with answers that are not the servers': no object changes. Whether anything was read past the caches.
+fn keeps_all(world: &mut World, mapping: &Mapping, answer: impl Fn(&Action) -> Option<Outcome>) -> bool {
+    let (observed, before, mut is_read_anew) = (world.observe(mapping), world.objects.clone(), false);
+    world.settle_from(mapping, observed, usize::MAX, |action| {
+        is_read_anew |= matches!(action, Action::ReadAnew(_));
+        answer(action)
+    });
+    assert_eq!(world.objects, before, "{:?}", world.log);
+    is_read_anew
+}
+
+/// A process that starts has listed no original yet.
+fn unlisted(action: &Action) -> Option<Outcome> {
+    matches!(action, Action::Read(_)).then(|| Outcome::Seen(Err(Reason::unseen("it is not listed yet"))))
 }
 
 /// What is said and done, and the Secrets that stand.
@@ -272,19 +288,15 @@ const USERS: &str = r#"    - id: user
         spec: {size: 1}
 "#;
 
-/// A process that starts has listed no original yet, and the read of one may be refused for longer.
+/// The read of one may be refused for longer.
 #[test]
 fn what_is_made_of_each_original_stays_while_one_is_out_of_sight_or_missing() {
     let users = mapping(&format!("{RELATED}{USERS}"));
     let mut world = with(&["ann", "bob"]).in_sync(&users);
-    let (observed, before) = (world.observe(&users), world.objects.clone());
+    let before = world.objects.clone();
     assert_eq!(before.len(), 5, "two copies, two users and the Database");
-    world.settle_from(&users, observed, usize::MAX, |action| {
-        let is_of_bob = matches!(action, Action::Read(original) if original.to_string().ends_with("/bob"));
-        is_of_bob.then(|| Outcome::Seen(Err(Reason::unseen("it is not listed yet"))))
-    });
-    let told = world.take_log();
-    assert_eq!((&world.objects, told), (&before, Vec::new()), "nobody is told");
+    keeps_all(&mut world, &users, |action| unlisted(action).filter(|_| action.to_string().ends_with("/bob")));
+    assert_eq!(world.take_log(), Vec::<String>::new(), "nobody is told");
     world.originals.remove(1);
     let rest = said(&world.settle(&users));
     assert!(rest.contains("Waiting: object `user`: related object `passwords`"), "{rest}");
@@ -309,11 +321,8 @@ fn a_status_that_reads_related_objects_stays_while_they_are_out_of_sight() {
     let mut world = world.in_sync(&tells);
     let told = [&world.status()["uri"], &world.status()["of"], &world.status()["users"]].map(Value::to_string);
     assert_eq!(told.join(" "), r#""ZGI6Ly9h" "db-ann" 1"#);
-    let (observed, before) = (world.observe(&tells), world.source.clone());
-    world.settle_from(&tells, observed, usize::MAX, |action| {
-        let is_read = matches!(action, Action::Read(_));
-        is_read.then(|| Outcome::Seen(Err(Reason::unseen("it is not listed yet"))))
-    });
+    let before = world.source.clone();
+    keeps_all(&mut world, &tells, unlisted);
     assert_eq!((world.take_log(), world.source), (Vec::new(), before));
 }
 
@@ -336,15 +345,8 @@ fn a_status_that_reads_a_selection_is_written_once_a_read_past_the_caches_says_s
     let front = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata});
     let mut world = fresh().with(|world| world.originals.push((Side::Source, front))).in_sync(&tells);
     assert_eq!(world.status()["fronts"], json!(1));
-    let (observed, before) = (world.observe(&tells), world.source.clone());
-    world.settle_from(&tells, observed, usize::MAX, |action| {
-        let refused = || Reason { cause: Cause::Refused, detail: "the claim is not accepted".into() };
-        match action {
-            Action::Read(_) => Some(Outcome::Seen(Ok(Vec::new()))),
-            Action::ReadAnew(_) => Some(Outcome::Failed(refused())),
-            _ => None,
-        }
-    });
+    let before = world.source.clone();
+    keeps_all(&mut world, &tells, out_of_sight);
     assert_eq!(world.source, before, "{:?}", world.log);
     world.originals.clear();
     world.sync(&tells);
@@ -583,15 +585,11 @@ fn a_copy_is_not_deleted_for_what_a_cache_alone_says() {
     let mut old = password("ann").1;
     old["type"] = json!("kubernetes.io/basic-auth");
     old["metadata"]["resourceVersion"] = json!("1");
-    let (observed, before) = (world.observe(&related()), world.objects.clone());
-    let mut is_read_anew = false;
-    world.settle_from(&related(), observed, usize::MAX, |action| {
-        is_read_anew |= matches!(action, Action::ReadAnew(_));
+    let is_read_anew = keeps_all(&mut world, &related(), |action| {
         let is_cached = matches!(action, Action::Read(original) if original.to_string().ends_with("/ann"));
         is_cached.then(|| Outcome::Seen(Ok(vec![Arc::new(old.clone())])))
     });
     assert!(is_read_anew, "the copy would have to be made anew, which is asked for past the caches: {:?}", world.log);
-    assert_eq!(world.objects, before);
 }
 
 /// A process that starts sees the original a moment later: nobody is told until then.
@@ -631,14 +629,7 @@ fn a_selected_copy_and_what_is_made_of_it_go_once_a_read_past_the_caches_says_so
     name(&mut world, &[]);
     world.sync(&mapping);
     assert_eq!([world.reference("Secret").name, world.reference("User").name], ["ann", "db-ann"]);
-    let (observed, before) = (world.observe(&mapping), world.objects.clone());
-    let mut is_read_anew = false;
-    world.settle_from(&mapping, observed, usize::MAX, |action| {
-        is_read_anew |= matches!(action, Action::ReadAnew(_));
-        out_of_sight(action)
-    });
-    assert!(is_read_anew, "{:?}", world.log);
-    assert_eq!(world.objects, before);
+    assert!(keeps_all(&mut world, &mapping, out_of_sight), "{:?}", world.log);
     world.originals.clear();
     world.sync(&mapping);
     assert_eq!(world.objects.len(), 1);
@@ -649,9 +640,7 @@ fn an_object_that_reads_a_selection_is_written_once_a_read_past_the_caches_says_
     let reads = edited(&selecting(), &[("spec: {size: 1}", "spec: {users: \"${{ related.passwords | length }}\"}")]);
     let mut world = with(&["ann"]).in_sync(&reads);
     assert_eq!(world.object("Database")["spec"], json!({"users": 1}));
-    let (observed, before) = (world.observe(&reads), world.objects.clone());
-    world.settle_from(&reads, observed, usize::MAX, out_of_sight);
-    assert_eq!(world.objects, before, "{:?}", world.log);
+    keeps_all(&mut world, &reads, out_of_sight);
     world.originals.clear();
     world.sync(&reads);
     assert_eq!(world.object("Database")["spec"], json!({"users": 0}));
@@ -729,17 +718,9 @@ fn an_object_beside_the_source_makes_nothing_on_the_target_readable() {
     world.edit_source(|source| source["spec"] = json!({"secretName": "password"}));
     world.originals = vec![(Side::Target, secret("default", "password", json!({"password": "cA=="})))];
     world.settle(&one_namespace);
-    let (owner, id) = (World::writer().owner(&World::origin()), "related.listed[password]");
-    let mut planted = secret("default", "password", json!({}));
-    json_patch::merge(
-        &mut planted["metadata"],
-        &json!({
-            "uid": "planted", "resourceVersion": "1",
-            "labels": {marks::OWNER: owner.0, marks::MAPPING: World::writer().label()},
-            "annotations": {marks::OBJECT: id, marks::SELF: owner.self_mark(id, &beside("password")), marks::SOURCE_UID: "source-1"},
-        }),
-    );
-    world.objects.insert(beside("password"), planted);
+    let mut copy = secret("default", "password", json!({}));
+    json_patch::merge(&mut copy, &planted(&beside("password"), "related.listed[password]"));
+    world.objects.insert(beside("password"), copy);
     world.settle(&one_namespace);
     assert!(!world.objects.contains_key(&beside("db-chosen")), "{:?}", world.log);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::world::{World, check, foreign};
+use super::world::{World, check, foreign, planted};
 use super::{DATABASES, LISTS, changed, database, db, edited, fresh, mapping, of, said, synced};
 use crate::mapping::{Kind, Mapping, Side};
 use crate::object::marks::{self, Owner, OwnershipRecord, Reference};
@@ -118,12 +118,7 @@ fn a_stripped_object_that_waits_for_a_finalizer_gets_its_labels_back() {
 fn ownership_counts_only_where_the_source_is_placed() {
     let mut world = fresh();
     let elsewhere = Reference { kind: database(), namespace: "attacker".into(), name: "db".into() };
-    let owner = World::writer().owner(&World::origin());
-    let planted = json!({"metadata": {
-        "uid": "planted", "resourceVersion": "1", "creationTimestamp": "2020-01-01T00:00:00Z",
-        "labels": {marks::OWNER: owner.0, marks::MAPPING: World::writer().label()},
-        "annotations": {marks::OBJECT: "db", marks::SELF: owner.self_mark("db", &elsewhere), marks::SOURCE_UID: "source-1"},
-    }});
+    let planted = planted(&elsewhere, "db");
     world.objects.insert(elsewhere.clone(), planted.clone());
     world.sync(&mapping(DATABASES));
     assert_eq!(world.objects[&elsewhere], planted, "it has no effect and is not touched");
@@ -151,12 +146,8 @@ fn an_object_beside_the_source_holds_nothing_up_on_the_target() {
     let mut world = fresh().in_sync(&lists);
     let kind = Kind::new("", "v1", "Secret").on(Side::Source);
     let beside = Reference { kind, namespace: "default".into(), name: "planted".into() };
-    let owner = World::writer().owner(&World::origin());
-    let planted = json!({"metadata": {
-        "uid": "planted", "resourceVersion": "1", "finalizers": ["consumer.dev/hold"],
-        "labels": {marks::OWNER: owner.0, marks::MAPPING: World::writer().label()},
-        "annotations": {marks::OBJECT: "db", marks::SELF: owner.self_mark("db", &beside), marks::SOURCE_UID: "source-1"},
-    }});
+    let mut planted = planted(&beside, "db");
+    planted["metadata"]["finalizers"] = json!(["consumer.dev/hold"]);
     world.objects.insert(beside.clone(), planted);
     world.edit_source(|source| source["spec"] = json!({"members": 5, "users": [{"name": "ann"}]}));
     world.settle(&lists);

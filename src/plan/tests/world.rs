@@ -550,6 +550,16 @@ fn drop_given_up(object: &mut Value, former: &Value, body: &Value) {
     }
 }
 
+/// An object that a tenant writes with true ownership labels and annotations of the source, under any id.
+pub fn planted(at: &Reference, id: &str) -> Value {
+    let (writer, owner) = (World::writer(), World::writer().owner(&World::origin()));
+    json!({"metadata": {
+        "uid": "planted", "resourceVersion": "1", "creationTimestamp": "2020-01-01T00:00:00Z",
+        "labels": {marks::OWNER: owner.0, marks::MAPPING: writer.label()},
+        "annotations": {marks::OBJECT: id, marks::SELF: owner.self_mark(id, at), marks::SOURCE_UID: "source-1"},
+    }})
+}
+
 /// An object that does not belong to the engine.
 pub fn foreign() -> Value {
     json!({"metadata": {"uid": "foreign", "resourceVersion": "7"}, "spec": {"theirs": true}})
