@@ -76,7 +76,6 @@ pub enum Intent {
 }
 
 impl Action {
-    /// The one target object that the action is about.
     pub fn reference(&self) -> Option<&Reference> {
         match self {
             Self::Apply { reference, .. }

@@ -18,23 +18,17 @@ pub enum Evidence {
     Unwanted,
     /// The key of an object is gone from a list that was rendered completely.
     KeyGone,
-    /// The source does not pass the filter.
     Exit,
-    /// No object of the mapping has this id any more.
     RuleGone,
     /// The mapping was removed, seen by this engine, with a policy.
     MappingRemoved,
     /// A policy of the mapping that says so by its name.
     Policy(&'static str),
-    /// The last user of a shared object or copy left.
     LastUser,
-    /// A copy can follow its original only by recreation.
     FollowsOriginal,
-    /// A person's command.
     Person,
 }
 
-/// `lifecycle.onSourceVanished`.
 pub const VANISHED: &str = "onSourceVanished: Delete";
 
 impl fmt::Display for Evidence {
@@ -78,11 +72,9 @@ pub enum Wish {
     /// refers to is missing.
     Unmet,
     Wanted,
-    /// It is not wanted.
     Unwanted(Evidence),
 }
 
-/// What the object on the target is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     Unknown,
@@ -105,7 +97,6 @@ pub enum Fit {
     Fixed,
     /// Of another kind or name than desired.
     Moved(IdentityChange),
-    /// Somebody else changed it.
     Drifted(Drift),
     Differs,
     Same,
@@ -125,7 +116,6 @@ pub enum Verdict {
     AddFinalizer,
     Create,
     Apply,
-    /// Report that it drifted, and leave it.
     ReportDrift,
     /// Report that its kind or name would change, and leave it.
     ReportMove,
@@ -230,9 +220,7 @@ pub struct Decision {
     /// `None`: it never came to a row, for what it would be is not known.
     pub row: Option<Row>,
     pub desired: Option<Arc<Value>>,
-    /// As it is on the target.
     pub object: Option<Arc<Value>>,
-    /// What is done about it.
     pub actions: Vec<String>,
     pub reasons: Reasons,
 }

@@ -101,7 +101,6 @@ pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
     if step.actions.is_empty() { Plan::Rest(step.reasons) } else { Plan::Act(step.actions) }
 }
 
-/// A source that leaves, or has left.
 struct Leaving<'a> {
     mapping: &'a Mapping,
     observed: &'a Observed,

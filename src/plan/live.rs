@@ -121,7 +121,6 @@ pub fn what(id: &str) -> String {
     }
 }
 
-/// A live source with what it wants.
 struct Live<'a> {
     mapping: &'a Mapping,
     observed: &'a Observed,
@@ -225,13 +224,11 @@ impl<'a> Live<'a> {
         Step::rest(reason).noted(self.observed, id, Some(row), About::default())
     }
 
-    /// Whether an object reads a related one that is out of sight.
     fn reads_unseen(&self, rule: &ObjectRule) -> bool {
         let mut read = rule.depends_on_related.iter().filter_map(|position| self.rendering.related.get(*position));
         read.any(|resolved| related::unseen(resolved) == Some(Cause::Unknown))
     }
 
-    /// An object that is rendered.
     fn wanted(&self, rule: &ObjectRule, key: Option<&str>, id: &str, desired: &Desired) -> Step {
         let state = self.observed.state(&desired.reference, rule.shared);
         let former = moved(self.case(), rule, id, desired);
@@ -584,7 +581,6 @@ impl<'a> Live<'a> {
         departure::unless_failed(self.observed, action)
     }
 
-    /// A namespace is created before the first object in it.
     fn with_namespace(&self, actions: Vec<Action>) -> Vec<Action> {
         let creates = actions.iter().any(|action| match action {
             Action::Apply { reference, intent: Intent::Create, .. } => reference.kind.side == Side::Target,

@@ -70,7 +70,6 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// Everything is as it should be.
     fn in_sync() -> Self {
         Self::Rest(Reasons::default())
     }
@@ -177,7 +176,6 @@ impl Reasons {
         self.0.iter().filter(of_target).min_by_key(|reason| reason.cause).cloned()
     }
 
-    /// Whether everything is as it should be.
     pub fn is_in_sync(&self) -> bool {
         self.0.is_empty()
     }
@@ -250,7 +248,6 @@ pub enum Completion {
     /// They are all there and ready, or none is wanted.
     Complete,
     Incomplete,
-    /// One of them says that it has failed.
     Failed,
 }
 

@@ -58,7 +58,6 @@ impl Objects {
         self.all.iter().filter(|one| one.is_shared)
     }
 
-    /// Whether the source has objects of its own.
     pub fn has_own(&self) -> bool {
         self.own().next().is_some()
     }

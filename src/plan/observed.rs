@@ -41,7 +41,6 @@ pub struct Observed {
     /// Related objects as they are where they come from.
     pub related: Originals,
     pub limits: Limits,
-    /// What servers answered that the caches do not show.
     pub answers: Answers,
     pub now: Timestamp,
     #[serde(skip)]
@@ -67,11 +66,9 @@ pub struct Subject {
 pub struct Consumer {
     /// Path of the source's workspace, where it is known.
     pub path: Option<String>,
-    /// Whether the mapping selects the cluster.
     pub is_selected: Sight<bool>,
     /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
     pub claims: Option<Claims>,
-    /// The consumer API, where its schema is known.
     pub schema: Option<Arc<Schema>>,
     /// Status leaves (JSON pointers) that the consumer's server dropped before.
     pub unkept_status: Arc<BTreeSet<String>>,
@@ -94,7 +91,6 @@ impl Consumer {
     }
 }
 
-/// The target's cluster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Target {
     /// Out of sight: it is not reachable, not identified, or its state store is not confirmed.
@@ -131,7 +127,6 @@ impl Kinds {
 /// What a plan may do, beside what the [phase](Observed::phase) of its mapping allows.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Limits {
-    /// What may be taken away from the source.
     pub prune: Prune,
     /// Whether the source follows a document that is not in force yet: what it shares with others stays as it is.
     #[serde(default)]
@@ -190,7 +185,6 @@ pub struct Answers {
 /// What a mapping may do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// Everything.
     Active,
     /// Deletions alone: the mapping is suspended, or its file is gone.
     DeletionsOnly,
@@ -297,7 +291,6 @@ pub struct Missing {
     pub shares: bool,
 }
 
-/// Which cluster a target is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
     /// The connection (or provider/cluster) by which the mapping names it.
@@ -306,7 +299,6 @@ pub struct Pin {
     pub identity: String,
 }
 
-/// An object on the target.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TargetObject {
     pub reference: Reference,
@@ -373,7 +365,6 @@ impl TargetObject {
         Self { reference, object, is_shared: false, stripped_of: None }
     }
 
-    /// What a rule makes.
     pub fn of_rule(rule: &ObjectRule, reference: Reference, object: Arc<Value>) -> Self {
         Self { reference, object, is_shared: rule.shared, stripped_of: None }
     }
@@ -609,7 +600,6 @@ impl Observed {
         claims.lacking(&kind.resource(&kind.plural()), WRITE)
     }
 
-    /// Whether the target was asked and did not answer.
     pub fn is_target_unreachable(&self) -> bool {
         let is_unreachable = |failure: &Reason| failure.cause == Cause::Unknown;
         self.target.is_lost || self.answers.failed.values().any(is_unreachable)

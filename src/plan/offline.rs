@@ -30,7 +30,6 @@ pub struct World {
     given: BTreeSet<Reference>,
 }
 
-/// What a document does on one target.
 #[derive(Debug, Default)]
 pub struct Steps {
     pub writes: Vec<Imagined>,
@@ -137,7 +136,6 @@ impl World {
         self.on.insert(Some(target.to_owned()), there.into_iter().collect());
     }
 
-    /// What an engine would observe for a target.
     fn observed(&self, mapping: &Mapping, scene: &Scene, (name, all): (&str, &BTreeMap<String, Steps>)) -> Observed {
         let mut observed = scene.observed(mapping);
         observed.source = Ok(Source::Present(self.source.clone()));

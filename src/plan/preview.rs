@@ -26,9 +26,7 @@ use crate::object::{ClusterName, Key, encode_string_data, metadata};
 /// One source and what is around it.
 #[derive(Debug, Clone)]
 pub struct Scene {
-    /// The engine's id.
     pub engine: String,
-    /// Where the source stands.
     pub cluster: ClusterName,
     pub workspace_path: Option<String>,
     pub source: Arc<Value>,
@@ -37,7 +35,6 @@ pub struct Scene {
     pub standing: Vec<Value>,
     /// Related objects as they stand where they come from.
     pub related: Vec<Arc<Value>>,
-    /// The consumer API, where its schema is known.
     pub schema: Option<Arc<Schema>>,
     /// How often what is rendered is taken for made and ready; [`SETTLED`]: until nothing more comes of it.
     pub steps: usize,
@@ -46,7 +43,6 @@ pub struct Scene {
 /// More steps than a chain of objects has.
 pub const SETTLED: usize = 64;
 
-/// What becomes of a source.
 #[derive(Debug)]
 pub struct Preview<'m> {
     mapping: &'m Mapping,
@@ -63,7 +59,6 @@ pub struct Preview<'m> {
     pub strangers: Vec<usize>,
 }
 
-/// A source on one target.
 #[derive(Debug)]
 struct OnTarget {
     target: At,
@@ -73,7 +68,6 @@ struct OnTarget {
     strangers: Vec<usize>,
 }
 
-/// Where something is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum At {
     /// The target of the mapping; or each cluster of a provider, of which nobody knows here which there are.
@@ -100,7 +94,6 @@ impl At {
 /// Why there is nothing to show.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Unseen {
-    /// The source does not pass the mapping's filter.
     Out,
     /// The filter cannot be evaluated, or the placement or a variable cannot be rendered.
     Unrendered(Reason),

@@ -9,7 +9,6 @@ use crate::mapping::template::provenance::{Origin, Place, Step};
 use crate::mapping::{Mapping, ObjectRule};
 use crate::object::compare::escape_pointer;
 
-/// One field.
 #[derive(Debug, Clone, Serialize)]
 pub struct Written {
     pub object: String,

@@ -36,7 +36,6 @@ impl Case<'_> {
         (0..self.mapping.objects.len()).filter_map(|position| self.lacking(position, None)).collect()
     }
 
-    /// Whether an object of a mapping says that it has failed.
     pub fn has_failed_object(self) -> bool {
         let Self { mapping, observed, rendering } = self;
         let has_failed = |rule: &ObjectRule, id: &str, item: Option<&Arc<Value>>| {

@@ -23,7 +23,6 @@ use crate::object::{decoded, metadata};
 /// What one rule gives: of one object, nothing where its `when` is false.
 pub type Resolved = Result<Vec<Related>, Reason>;
 
-/// One related object.
 #[derive(Debug, Clone)]
 pub struct Related {
     /// Which of several it is.
@@ -35,7 +34,6 @@ pub struct Related {
     pub original: State,
 }
 
-/// The original of a related object.
 #[derive(Debug, Clone)]
 pub enum State {
     Present(Arc<Value>),
@@ -54,7 +52,6 @@ pub struct At {
 }
 
 impl Related {
-    /// The original, where it exists.
     pub fn present(&self) -> Option<&Arc<Value>> {
         match &self.original {
             State::Present(object) => Some(object),

@@ -30,7 +30,6 @@ use crate::object::{encode_string_data, metadata};
 /// What a mapping wants for one source, object by object.
 #[derive(Debug)]
 pub struct Rendering {
-    /// Where the source's objects go.
     pub place: Place,
     /// One for each object rule of the mapping, in their order.
     pub objects: Vec<Wanted>,
@@ -48,7 +47,6 @@ pub type Wanted = Result<Vec<Instance>, Unrendered>;
 /// What is wanted of one object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rendered {
-    /// The object as it should be.
     Present(Desired),
     /// Its `when` is false.
     Absent,
@@ -56,7 +54,6 @@ pub enum Rendered {
     Kept(Option<Reason>),
 }
 
-/// One object of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instance {
     /// Which of several it is. Without a key, it stands for all of its rule.
@@ -413,7 +410,6 @@ pub fn instance_id(rule: &ObjectRule, key: Option<&str>) -> String {
     key.map_or_else(|| rule.id.clone(), |key| format!("{}[{key}]", rule.id))
 }
 
-/// Renders the copies of related objects.
 fn copies(observed: &Observed, rule: &ObjectRule, of: &RelatedRule, resolved: &Resolved, begun: &Rendering) -> Wanted {
     let all = match resolved {
         Err(reason) => return Ok(vec![Instance::single(Ok(Rendered::Kept(Some(reason.clone()))))]),
@@ -479,7 +475,6 @@ pub fn copy_reference(rule: &ObjectRule, one: &Related) -> Reference {
     Reference { kind: rule.kind.clone(), namespace: one.to.namespace.clone(), name: one.to.name.clone() }
 }
 
-/// Renders one object.
 pub fn one(
     observed: &Observed,
     rule: &ObjectRule,
@@ -514,7 +509,6 @@ pub fn one(
     Ok(Rendered::Present(Desired { reference, body: Arc::new(body) }))
 }
 
-/// A key of a Secret.
 fn key_pointer(key: &str) -> String {
     format!("/data/{}", escape_pointer(key))
 }

@@ -25,7 +25,6 @@ use crate::yaml;
 pub struct Saved {
     #[serde(flatten)]
     pub context: Context,
-    /// The document.
     pub mapping: String,
     /// Whether the decision is the same without the values of Secrets.
     pub is_same_without_secrets: bool,

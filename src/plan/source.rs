@@ -65,7 +65,6 @@ fn release_target(observed: &Observed, source: &Value, because: Evidence) -> Act
     Action::PatchSource { purpose: SourcePatch::Unpin(because), patch }
 }
 
-/// Removes the finalizer and the pinned targets.
 pub fn release_finalizer(writer: &Writer, source: &Value, because: Evidence) -> Action {
     let patch = metadata_patch(source, |metadata| {
         if let Some(finalizers) = metadata.get_mut("finalizers").and_then(Value::as_array_mut) {

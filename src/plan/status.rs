@@ -24,7 +24,6 @@ use crate::object::compare::{pointer, remove_pointer, same};
 use crate::object::marks::Writer;
 use crate::object::{generation, marks, shortened};
 
-/// What becomes of one leaf.
 #[derive(Debug, Clone, PartialEq)]
 enum Leaf {
     Set(Value),
@@ -209,7 +208,6 @@ impl<'s> Draft<'s> {
         Self { mapping, observed, redaction, generation: follows.then(|| generation(source)), status }
     }
 
-    /// A text for the consumer.
     fn told(&self, text: String) -> String {
         if self.mapping.status.redact { self.redaction.text(cut_text(text, 2 * MAX_TEXT)) } else { text }
     }
@@ -325,7 +323,6 @@ impl<'s> Draft<'s> {
         }
     }
 
-    /// Sets the engine's own condition.
     fn set_synced(&mut self, reasons: &Reasons) {
         let kind = engine_condition(self.observed.subject.writer.engine());
         let unseen = reasons.cause() == Some(Cause::Unknown);
@@ -537,7 +534,6 @@ fn map(slot: &mut Value) -> Result<&mut Map<String, Value>, String> {
     slot.as_object_mut().ok_or_else(|| "a field above it holds something that is no map".to_owned())
 }
 
-/// Status, reason and message of a condition.
 struct Condition {
     status: &'static str,
     reason: String,
@@ -609,7 +605,6 @@ fn remove_condition(status: &mut Value, kind: &str) {
     }
 }
 
-/// One entry of `.status.conditions`.
 fn entry<'s>(status: &'s Value, kind: &str) -> Option<&'s Value> {
     status.get("conditions")?.as_array()?.iter().find(|entry| entry["type"] == kind)
 }

@@ -24,7 +24,6 @@ use crate::object::has_finalizer;
 /// One of several targets of a mapping, and what is known of the others.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TargetContext {
-    /// This target.
     pub name: String,
     /// The clusters of the provider that may be targets now.
     pub selected: Arc<BTreeSet<String>>,
@@ -49,7 +48,6 @@ impl TargetContext {
     }
 }
 
-/// What is known of one target of the mapping.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OtherTarget {
     pub reach: Reach,

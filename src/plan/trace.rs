@@ -12,7 +12,6 @@ use super::{Observed, Reason, Reasons, live, plan, render};
 use crate::mapping::{Mapping, is_within};
 use crate::object::marks;
 
-/// How a source was decided on one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trace {
@@ -49,7 +48,6 @@ pub enum Conclusion {
     Unseen,
 }
 
-/// A reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
     /// As the condition `Synced` has it.
@@ -57,7 +55,6 @@ pub struct Said {
     pub message: String,
 }
 
-/// What was decided on one object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TracedObject {
     /// In the mapping.
@@ -103,7 +100,6 @@ pub struct Past {
     /// Since when it is not in sync.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// What it waits for.
     pub waits_for: Vec<String>,
     /// When it is looked at again, if nothing changes before.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,7 +114,6 @@ pub struct Decided {
     pub first: Timestamp,
     pub last: Timestamp,
     pub times: u64,
-    /// What was written.
     pub actions: Vec<String>,
     pub why: String,
 }
