@@ -181,20 +181,17 @@ async fn confirm(
     let source = generation.target.identity().and_then(|_| source_id(pipeline, generation))?;
     let found = inventories.get(pipeline.writer.mapping()).await;
     let found = found.map_err(|error| unreadable(generation, &error.to_string()))?;
-    if found.is_some() && can_none_come {
-        pipeline.is_recorded_by_another();
+    match &found {
+        None => pipeline.told_store(),
+        Some(_) if can_none_come => pipeline.is_recorded_by_another(),
+        Some(_) => {}
     }
     let home = home_of_list(pipeline, generation).filter(|_| generation.phase == Phase::Active);
     if let Some(home) = home {
         heed_home(pipeline, generation, home, found.as_ref()).await?;
-    } else {
-        if found.is_none() {
-            pipeline.told_store();
-        }
-        if let Some(other) = pipeline.untold_target() {
-            let why = format!("target `{other}` has not told yet whether its state store holds a later document");
-            return Err(Doubt { why, is_of_others: true, found: found.map(Box::new) });
-        }
+    } else if let Some(other) = pipeline.untold_target() {
+        let why = format!("target `{other}` has not told yet whether its state store holds a later document");
+        return Err(Doubt { why, is_of_others: true, found: found.map(Box::new) });
     }
     let checked = match &found {
         Some(found) => check_sources(pipeline, generation, found, &source),

@@ -19,7 +19,7 @@ use super::inventory::{Inventory, document_hash};
 use super::keeper::home_of_list;
 use super::pipeline::{Generation, NOT_READ, Pipeline};
 use super::rehearse::{OnTarget, rehearse};
-use super::slots::Slot;
+use super::slots::{Slot, selected};
 use super::waves::Course;
 use super::{Engine, Event, TICK, departure};
 use crate::catalog::{Entry, Standing, have_same_effect};
@@ -544,7 +544,7 @@ impl Engine {
         let Some((one, entry)) = self.waiting(name) else { return };
         let (document, phase) = one.next(entry);
         let slots: BTreeMap<Slot, String> = self.slots(&document);
-        let selected = Arc::new(self.selected(&document));
+        let selected = Arc::new(selected(&self.shared.manager, &document));
         let running = self.slots_of(name).map(|(slot, one)| (slot.clone(), one.pipeline.clone()));
         let running: Vec<(Slot, Arc<Pipeline>)> = running.collect();
         let on = running.into_iter().map(|(slot, pipeline)| {

@@ -11,6 +11,7 @@ use super::{Engine, Serving, Target};
 use crate::health::Condition;
 use crate::mapping::{Mapping, SourceClusters};
 use crate::multicluster::connection::Connection;
+use crate::multicluster::manager::Manager;
 use crate::multicluster::registry::{Cluster, ClustersOf, ProviderName};
 
 /// A mapping on one of its targets.
@@ -34,7 +35,7 @@ impl Engine {
         let Some(rule) = &mapping.target_rule else {
             return [(Slot::of(&mapping.name), mapping.state_store(&self.shared.settings.home).to_owned())].into();
         };
-        let selected = self.selected(mapping);
+        let selected = selected(&self.shared.manager, mapping);
         let former = self.former_targets.get(&mapping.name).into_iter().flatten();
         let names = rule.allowed.iter().chain(&selected).chain(former);
         names.map(|name| (Slot { mapping: mapping.name.clone(), target: name.clone() }, name.clone())).collect()
@@ -69,7 +70,7 @@ impl Engine {
             let (Some(rule), Some(former)) = (&mapping.target_rule, self.former_targets.get(&mapping.name)) else {
                 continue;
             };
-            let selected = self.selected(mapping);
+            let selected = selected(&self.shared.manager, mapping);
             let is_named = |name: &String| rule.allowed.contains(name) || selected.contains(name);
             // The last pipeline stays: it tells what the mapping's sources name.
             let most = self.pipelines_of(&mapping.name).count().saturating_sub(1);
@@ -111,25 +112,13 @@ impl Engine {
         }
     }
 
-    /// The clusters of a provider that may be targets of a mapping now.
-    pub(super) fn selected(&self, mapping: &Mapping) -> BTreeSet<String> {
-        let Some(fleet) = mapping.target_rule.as_ref().and_then(|rule| rule.fleet.as_ref()) else {
-            return BTreeSet::new();
-        };
-        let clusters = self.shared.manager.clusters(&SourceClusters::Provider(fleet.provider.clone()));
-        let matches = |cluster: &&Arc<Cluster>| {
-            is_whole(cluster) && fleet.matches(cluster.spec.name.as_str(), &cluster.spec.traits) == Some(true)
-        };
-        clusters.iter().filter(matches).map(|cluster| format!("{}/{}", fleet.provider, cluster.spec.name)).collect()
-    }
-
     /// Tells the pipelines of a mapping of each other. Where that is news, every source is looked at again.
     pub(super) fn introduce(&self, mapping: &Mapping) {
         if mapping.target_rule.is_none() {
             return;
         }
         let Some(Serving { controller, .. }) = self.controllers.get(&mapping.name) else { return };
-        let are_others_selected = controller.select(self.selected(mapping));
+        let are_others_selected = controller.select(selected(&self.shared.manager, mapping));
         let all = controller.pipelines();
         let names = all.iter().map(|one| one.generation().target.name.clone()).collect();
         if controller.targets_are(names) || are_others_selected {
@@ -232,6 +221,18 @@ pub(super) fn double(targets: &[Arc<Target>]) -> Option<Condition> {
         one.name, other.name
     );
     Some(Condition::of(Err(why), one.trouble().min(other.trouble())))
+}
+
+/// The clusters of a provider that may be targets of a mapping now.
+pub(super) fn selected(manager: &Manager, mapping: &Mapping) -> BTreeSet<String> {
+    let Some(fleet) = mapping.target_rule.as_ref().and_then(|rule| rule.fleet.as_ref()) else {
+        return BTreeSet::new();
+    };
+    let clusters = manager.clusters(&SourceClusters::Provider(fleet.provider.clone()));
+    let matches = |cluster: &&Arc<Cluster>| {
+        is_whole(cluster) && fleet.matches(cluster.spec.name.as_str(), &cluster.spec.traits) == Some(true)
+    };
+    clusters.iter().filter(matches).map(|cluster| format!("{}/{}", fleet.provider, cluster.spec.name)).collect()
 }
 
 /// The condition of a mapping of which two targets are one cluster.

@@ -87,6 +87,8 @@ pub(in crate::engine) async fn heed_home(
     let is_home = *target == pipeline.shared.settings.home;
     let why = match list {
         None if is_of_file => return Ok(()),
+        // What tenants can write is no evidence against other tenants, where no target can hold what they say.
+        None if theirs.is_none() && generation.is_of_file && !pipeline.may_be_kept_elsewhere(mapping) => return Ok(()),
         // A state store says by what the sources were served, or that they never were.
         None if theirs.is_none() && generation.is_of_file => match pipeline.controller.sources_held("").len() {
             0 => return Ok(()),

@@ -7,6 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Generation, NOT_READ, Pipeline};
+use crate::engine::slots::selected;
+use crate::mapping::{ClusterSelection, Mapping, SourceClusters};
 use crate::multicluster::backoff::Backoff;
 use crate::multicluster::queue::{Cost, Next, Priority, Queue, Requeue};
 use crate::object::Key;
@@ -116,6 +118,22 @@ impl Pipeline {
         let mut others = self.controller.pipelines().into_iter().filter(|one| !std::ptr::eq(&**one, self));
         let untold = others.find(|one| !one.state.lock().is_told && !one.is_lost())?;
         Some(untold.generation().target.name.clone())
+    }
+
+    /// Whether a target of a mapping may hold a state store of it, though this one holds none: not all have told that they do not.
+    pub fn may_be_kept_elsewhere(&self, mapping: &Mapping) -> bool {
+        let (Some(rule), manager) = (&mapping.target_rule, &self.shared.manager) else { return false };
+        let holds_none = |one: &Arc<Self>| {
+            let state = one.state.lock();
+            state.is_told && state.store.resource_version.is_empty()
+        };
+        let (without, others): (Vec<_>, Vec<_>) = self.controller.pipelines().into_iter().partition(holds_none);
+        let without: BTreeSet<String> = without.iter().map(|one| one.generation().target.name.clone()).collect();
+        // Before its clusters are looked at: then all are among these.
+        let is_listed = |fleet: &ClusterSelection| manager.is_synced(&SourceClusters::Provider(fleet.provider.clone()));
+        !others.is_empty()
+            || !rule.fleet.as_ref().is_none_or(is_listed)
+            || rule.allowed.iter().cloned().chain(selected(manager, mapping)).any(|name| !without.contains(&name))
     }
 
     /// The mapping was removed, and has taken everything away here, if this generation still runs.

@@ -651,6 +651,42 @@ async fn a_document_that_the_state_store_of_another_target_alone_holds_runs_nowh
     assert!(heed_home(&pipeline, &of_file, &home, None).await.is_ok());
 }
 
+/// A tenant may write the finalizer before the mapping has served anybody, or restore an object with it.
+#[tokio::test]
+async fn a_finalizer_keeps_no_mapping_from_its_first_state_store_where_no_target_holds_another() {
+    let home = connection();
+    let pipeline = pipeline_among([("target".to_owned(), home.clone())].into(), Lease::default());
+    let metadata = serde_json::json!({
+        "name": "x", "namespace": "default", "uid": "x", "resourceVersion": "1", "finalizers": [pipeline.writer.finalizer()],
+    });
+    let source =
+        serde_json::json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": metadata}).to_string();
+    pipeline.controller.engage(&cluster("c"));
+    let feed = pipeline.controller.source_feeds().remove(0);
+    feed.watch.store().put(Parsed::read(&source).expect("its text")).expect("an object");
+    assert_eq!(pipeline.controller.sources_held("").len(), 1);
+    let asked = Instant::now() + Duration::from_secs(60);
+    pipeline.controller.told_home.lock().await.asked = Some((pipeline.shared.lease.number(), asked));
+    let of_file = |text: &str| {
+        let target = pipeline.generation().target.clone();
+        Generation { is_of_file: true, ..Generation::new(compiled(text).expect("a mapping"), Phase::Active, target) }
+    };
+    let several = DOCUMENT.replace("  objects:", "  targets: {allowed: [target, other]}\n  objects:");
+    let (alone, beside) = (of_file(DOCUMENT), of_file(&several));
+    assert!(heed_home(&pipeline, &alone, &home, None).await.is_ok(), "it has no other target");
+    let target = Arc::new(Target::new("other", connection(), Arc::default()).expect("a target"));
+    let other =
+        Pipeline::new(pipeline.controller.clone(), Generation::new(beside.mapping.clone(), Phase::Active, target));
+    pipeline.told_store();
+    assert!(heed_home(&pipeline, &beside, &home, None).await.is_err(), "the other one is still to come");
+    pipeline.controller.add("other", &other);
+    assert!(heed_home(&pipeline, &beside, &home, None).await.is_err(), "it has not told yet");
+    other.told_store();
+    assert!(heed_home(&pipeline, &beside, &home, None).await.is_ok(), "it holds none");
+    other.confirm(&other.generation(), Ok(in_force(DOCUMENT)));
+    assert!(heed_home(&pipeline, &beside, &home, None).await.is_err(), "it holds one");
+}
+
 /// The table has nothing of a source that is in sync.
 #[tokio::test]
 async fn the_last_sixteen_decisions_are_kept_while_a_source_is_not_in_sync() {
