@@ -69,6 +69,8 @@ pub struct Controller {
     has_room: Notify,
     /// What home says of the mapping's targets.
     pub told_home: tokio::sync::Mutex<ToldHome>,
+    /// The last document that home or a state store had while it ran, whatever became of that target.
+    pub recorded: Mutex<Option<Arc<str>>>,
 }
 
 /// Since when a consumer's change is not carried out.
@@ -107,6 +109,7 @@ impl Controller {
             lent: Arc::default(),
             has_room: Notify::new(),
             told_home: tokio::sync::Mutex::default(),
+            recorded: Mutex::default(),
         })
     }
 

@@ -324,6 +324,7 @@ impl Pipeline {
     /// Home has a document since then.
     pub fn is_named_at_home(&self, document: &Mapping, since: Timestamp) {
         if self.generation().mapping.text == document.text {
+            *self.controller.recorded.lock() = Some(document.text.clone());
             let mut state = self.state.lock();
             state.ran_until = state.ran_until.max(Some(since));
         }
@@ -331,9 +332,9 @@ impl Pipeline {
 
     /// Whether the file of a document went before home or a state store had it: nothing follows from it, and the one before goes on.
     pub fn went_unrecorded(&self, generation: &Generation) -> bool {
-        let was_recorded = |one: &Arc<Self>| one.state.lock().ran_until.is_some();
+        let was_recorded = || self.controller.recorded.lock().as_ref() == Some(&generation.mapping.text);
         let is_removed = generation.phase != Phase::Active && generation.mode == Mode::Enforce;
-        generation.is_of_file && is_removed && !self.controller.pipelines().iter().any(was_recorded)
+        generation.is_of_file && is_removed && !was_recorded()
     }
 
     pub fn supersedes(&self, document: &Mapping) -> bool {

@@ -243,6 +243,9 @@ impl Pipeline {
                 }
                 // What nobody recorded has taken in nothing.
                 state.has_served |= !store.resource_version.is_empty();
+                if store.document == generation.mapping.text {
+                    *self.controller.recorded.lock() = Some(generation.mapping.text.clone());
+                }
                 state.recorded(generation, store);
                 state.unconfirmed = None;
             }

@@ -597,6 +597,10 @@ async fn a_document_whose_file_went_before_it_was_recorded_gives_way_to_the_one_
     assert!(check().expect_err("it is refused").contains("goes on until this one is released"));
     pipeline.is_named_at_home(&latest, Timestamp::UNIX_EPOCH);
     assert_eq!(check(), Ok(()));
+    // Its target may be gone before another one is back.
+    let other = Pipeline::new(pipeline.controller.clone(), of_file(Phase::DeletionsOnly));
+    pipeline.controller.remove("");
+    assert_eq!(check_sources(&other, &other.generation(), &found, &source), Ok(()));
 }
 
 /// Two processes may begin at once without an election: one of them takes sources in while the other one still reads.
