@@ -31,7 +31,7 @@ use crate::plan::Phase;
 use agreement::{provider, stand_by};
 pub use home::ToldHome;
 use home::tell_home;
-pub(super) use home::{heed_home, home_of_list};
+pub(super) use home::{heed_home, home_of_list, look_at_home};
 
 /// How often kinds that are no longer in use are looked for, where there may be some.
 const REVIEW: Duration = Duration::from_secs(30);
@@ -186,6 +186,10 @@ async fn confirm(
         Some(_) if can_none_come => pipeline.is_recorded_by_another(),
         Some(_) => {}
     }
+    let is_other = |found: &Inventory| other_document(found, &generation.mapping).is_some();
+    if found.as_ref().is_some_and(is_other) && pipeline.went_unrecorded(generation) {
+        look_at_home(pipeline, generation).await?;
+    }
     let home = home_of_list(pipeline, generation).filter(|_| generation.phase == Phase::Active);
     if let Some(home) = home {
         heed_home(pipeline, generation, home, found.as_ref()).await?;
@@ -198,7 +202,7 @@ async fn confirm(
         None => check_first(pipeline, generation),
     };
     if let Err(why) = checked {
-        let is_heeded = |found: &Inventory| home.is_none() || other_document(found, &generation.mapping).is_none();
+        let is_heeded = |found: &Inventory| home.is_none() || !is_other(found);
         return Err(Doubt { found: found.filter(is_heeded).map(Box::new), ..why.into() });
     }
     let mut wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
@@ -208,7 +212,7 @@ async fn confirm(
     }
     let told = tell_home(pipeline, generation, &wanted, permit, unanswered).await;
     unanswered.is_home_untold = told.is_err();
-    let is_new = found.as_ref().is_none_or(|found| other_document(found, &generation.mapping).is_some());
+    let is_new = found.as_ref().is_none_or(is_other);
     if let Ok(Some(at)) = told {
         pipeline.is_named_at_home(&generation.mapping, at);
     }

@@ -132,6 +132,29 @@ pub(in crate::engine) async fn heed_home(
     Err(why.into())
 }
 
+/// Finds out at home which document goes on where a file went before this process had it recorded: another process may have, or
+/// the answer was lost.
+pub(in crate::engine) async fn look_at_home(pipeline: &Pipeline, generation: &Generation) -> Result<(), Doubt> {
+    let (Some(home), mapping) = (home_of_list(pipeline, generation), &generation.mapping) else { return Ok(()) };
+    let is_it = |list: &Inventory| list.document == mapping.text;
+    match home_says(pipeline, home, is_it).await {
+        Ok(Some(list)) if is_it(&list) => {
+            list.recorded.into_iter().for_each(|at| pipeline.is_named_at_home(mapping, at));
+            Ok(())
+        }
+        Ok(Some(list)) if other_document(&list, mapping).is_some() => {
+            let target = &generation.target.name;
+            let why = format!("target `{target}`: home names another document than the file had, which goes on");
+            Err(Doubt { found: Some(Box::new(list)), ..why.into() })
+        }
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let why = format!("home, which names the document in force, cannot be read: {error}");
+            Err(Doubt { is_of_others: true, ..why.into() })
+        }
+    }
+}
+
 /// Whether a state store holds another document than home, and says that it is a later one.
 fn is_later(store: &Inventory, home: &Inventory) -> bool {
     let is_other = |theirs: Arc<Mapping>| other_document(store, &theirs).is_some();

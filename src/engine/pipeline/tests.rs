@@ -12,7 +12,9 @@ use crate::engine::Settings;
 use crate::engine::events::Recorder;
 use crate::engine::interests::{Collection, Related, Topic};
 use crate::engine::inventory::{Former, SourceId};
-use crate::engine::keeper::{check_first, check_sources, heed_home, is_final, read_retained, remove, wanted};
+use crate::engine::keeper::{
+    check_first, check_sources, heed_home, is_final, look_at_home, read_retained, remove, wanted,
+};
 use crate::engine::serving::compiled;
 use crate::engine::slots::double;
 use crate::engine::target::aliases;
@@ -601,6 +603,25 @@ async fn a_document_whose_file_went_before_it_was_recorded_gives_way_to_the_one_
     let other = Pipeline::new(pipeline.controller.clone(), of_file(Phase::DeletionsOnly));
     pipeline.controller.remove("");
     assert_eq!(check_sources(&other, &other.generation(), &found, &source), Ok(()));
+}
+
+/// Another process may have led meanwhile, and a target that is in sight may have been away.
+#[tokio::test]
+async fn a_document_whose_file_went_goes_on_where_home_names_it() {
+    let pipeline = pipeline_among([("target".to_owned(), connection())].into(), Lease::default());
+    let several = DOCUMENT.replace("  objects:", "  targets: {allowed: [target, other]}\n  objects:");
+    let (latest, target) = (compiled(&several).expect("a mapping"), pipeline.generation().target.clone());
+    pipeline.swap(Generation { is_of_file: true, ..Generation::new(latest, Phase::DeletionsOnly, target) });
+    let generation = pipeline.generation();
+    for (at_home, is_it) in [(DOCUMENT, false), (&*several, true)] {
+        let list = Inventory { recorded: Some(Timestamp::UNIX_EPOCH), ..in_force(at_home) };
+        let (term, asked) = (pipeline.shared.lease.number(), Instant::now() + Duration::from_secs(60));
+        let mut told = pipeline.controller.told_home.lock().await;
+        (told.list, told.asked) = (Some((term, list)), Some((term, asked)));
+        drop(told);
+        assert_eq!(look_at_home(&pipeline, &generation).await.is_ok(), is_it);
+        assert_eq!(pipeline.went_unrecorded(&generation), !is_it);
+    }
 }
 
 /// Two processes may begin at once without an election: one of them takes sources in while the other one still reads.
