@@ -112,6 +112,15 @@ struct Unanswered {
     removal: Late,
     /// Whether home could not be told, whatever it said.
     is_home_untold: bool,
+    /// Whether this keeper has written the state store.
+    has_written: bool,
+}
+
+impl Unanswered {
+    /// Whether what is found may be this keeper's own.
+    fn may_be_own(&self) -> bool {
+        self.has_written || self.write.0.is_some()
+    }
 }
 
 /// Whether nothing can change by itself: no kind of a former generation, no mapping that is leaving, and no release that is open.
@@ -183,8 +192,8 @@ async fn confirm(
     let found = found.map_err(|error| unreadable(generation, &error.to_string()))?;
     match &found {
         None => pipeline.told_store(),
-        Some(_) if can_none_come => pipeline.is_recorded_by_another(),
-        Some(_) => {}
+        Some(_) if unanswered.may_be_own() => {}
+        Some(_) => pipeline.is_recorded_by_another(),
     }
     let is_other = |found: &Inventory| other_document(found, &generation.mapping).is_some();
     if found.as_ref().is_some_and(is_other) && pipeline.went_unrecorded(generation) {
@@ -235,7 +244,7 @@ async fn confirm(
                 unanswered.write.failed(&error);
                 unreadable(generation, &error.to_string())
             })?;
-            unanswered.removal = Late::default();
+            (unanswered.removal, unanswered.has_written) = (Late::default(), true);
             stored
         }
     };
@@ -584,5 +593,13 @@ mod tests {
         }
         tokio::time::advance(LATE_REQUEST).await;
         assert!(!late.may_come());
+    }
+
+    /// It may be found before it is known what came of it.
+    #[test]
+    fn a_state_store_that_this_keeper_may_have_written_is_not_taken_for_anothers() {
+        let lost = Unanswered { write: Late(Some(Instant::now())), ..Unanswered::default() };
+        let written = Unanswered { has_written: true, ..Unanswered::default() };
+        assert_eq!([Unanswered::default(), lost, written].map(|one| one.may_be_own()), [false, true, true]);
     }
 }
