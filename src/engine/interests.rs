@@ -68,8 +68,8 @@ pub enum Topic {
 pub enum Collection {
     /// The sources of an address.
     Sources(Arc<str>),
-    /// The engine's objects of one kind on the target.
-    Kind(Kind),
+    /// The engine's objects of one kind: on a target, which its cluster's name tells, or beside the sources of an address.
+    Kind(Arc<str>, Kind),
     /// The engine's objects of all kinds on the target.
     Target,
     Related(Arc<Related>),
@@ -346,7 +346,7 @@ fn in_words(interest: &Interest) -> Option<String> {
     let Interest::Topic(topic) = interest else { return None };
     Some(match topic {
         Topic::Synced(Collection::Sources(at)) => format!("the sources at {at} to be listed"),
-        Topic::Synced(Collection::Kind(kind)) => format!("{} to be listed", kind.kind),
+        Topic::Synced(Collection::Kind(_, kind)) => format!("{} to be listed", kind.kind),
         Topic::Synced(Collection::Target) => "its objects to be listed".to_owned(),
         Topic::Synced(Collection::Related(of)) => format!("{} to be listed", of.resource),
         Topic::Schema(at) => format!("the schema of its API at {at} to be read"),

@@ -303,9 +303,10 @@ fn kinds(executor: &Executor<'_>, is_present: bool, facts: &mut Facts<'_>) -> Si
     }
     let mut starting = None;
     let kinds = pipeline.kinds_of(&generation.mapping).into_iter().map(|kind| {
-        let topic = Topic::Synced(Collection::Kind(kind.clone()));
+        let of = |at: &str| Topic::Synced(Collection::Kind(at.into(), kind.clone()));
         if kind.side == Side::Source {
-            let state = facts.read([topic], || copies_state(pipeline, cluster, &kind), Result::is_err);
+            let here = of(&cluster.spec.scope.endpoint.place());
+            let state = facts.read([here], || copies_state(pipeline, cluster, &kind), Result::is_err);
             // A copy of a related object is nobody's other object.
             let holds_objects = generation.mapping.is_beside();
             if holds_objects && is_unlisted(pipeline.controller.copy_feed(&cluster.spec.scope, &kind)).unwrap_or(true) {
@@ -315,7 +316,7 @@ fn kinds(executor: &Executor<'_>, is_present: bool, facts: &mut Facts<'_>) -> Si
             return (kind, state.map_err(|detail| Reason { cause, detail }));
         }
         let cause = if is_unserved(pipeline, generation, &kind) { Cause::Waiting } else { Cause::Unknown };
-        let state = facts.read([topic], || kind_state(pipeline, generation, &kind), Result::is_err);
+        let state = facts.read([of(at.as_str())], || kind_state(pipeline, generation, &kind), Result::is_err);
         if is_starting(pipeline, generation, &kind) {
             starting = starting.take().or(state.clone().err());
         }

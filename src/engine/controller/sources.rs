@@ -254,10 +254,11 @@ impl Controller {
             let (selectors, of) = (of_mapping(&self.writer), kind.clone());
             let changed = move |controller: &Self, change: &Change<'_>| controller.copy_changed(&of, change);
             let resource = kind.resource(&kind.plural());
-            let feed = self.follow(scope, &resource, &selectors, Collection::Kind(kind.clone()), changed);
+            let collection = Collection::Kind(at.0.as_str().into(), kind.clone());
+            let feed = self.follow(scope, &resource, &selectors, collection.clone(), changed);
             let former = self.sources.lock().copies.insert(at, Arc::new(feed));
             drop(former);
-            self.touch(Topic::Synced(Collection::Kind(kind.clone())));
+            self.touch(Topic::Synced(collection));
         }
     }
 
@@ -341,7 +342,7 @@ impl Controller {
 
     /// Who removed a definition on a target may have made another one: under another scope, for example.
     fn served_again(&self, collection: &Collection) {
-        if let Collection::Kind(kind) = collection {
+        if let Collection::Kind(_, kind) = collection {
             self.pipelines().iter().for_each(|one| one.generation().target.look_again(kind));
         }
     }

@@ -50,12 +50,13 @@ impl Pipeline {
                     pipeline.target_changed(&of, change);
                 }
             };
-            let (selectors, of) = (of_mapping(&self.writer), Collection::Kind(kind.clone()));
-            let feed = Arc::new(self.controller.follow(&scope, &resource, &selectors, of, changed));
+            let of = Collection::Kind(generation.target.cluster.as_str().into(), kind.clone());
+            let selectors = of_mapping(&self.writer);
+            let feed = Arc::new(self.controller.follow(&scope, &resource, &selectors, of.clone(), changed));
             let former = self.feeds.lock().insert(kind.clone(), feed.clone());
             drop(former);
             self.controller.queue_standing(&kind, &feed);
-            self.controller.touch(Topic::Synced(Collection::Kind(kind)));
+            self.controller.touch(Topic::Synced(of));
         }
     }
 

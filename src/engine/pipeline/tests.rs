@@ -209,7 +209,7 @@ async fn who_has_an_object_of_a_kind_that_is_followed_no_more_is_looked_at_again
     let origin = Origin::new(&generation.mapping.source.resource, "c", &key("x"));
     let object = owned(&pipeline.writer, &origin, &kind, &at);
     let (scope, selectors) = (cluster("target").spec.scope, of_mapping(&pipeline.writer));
-    let (resource, collection) = (kind.resource("secrets"), Collection::Kind(kind.clone()));
+    let (resource, collection) = (kind.resource("secrets"), Collection::Kind("target".into(), kind.clone()));
     let feed = pipeline.controller.follow(&scope, &resource, &selectors, collection, |_, _| ());
     feed.watch.store().put(Parsed::read(&object.json()).expect("its text")).expect("an object");
     pipeline.feeds.lock().insert(kind, Arc::new(feed));
@@ -298,6 +298,19 @@ async fn what_a_source_uses_is_news_to_others_alone() {
     assert_eq!(woken(), [key("y")]);
     pipeline.uses_nothing(&key("x"));
     assert_eq!(woken(), [key("y")]);
+}
+
+/// A kind may be missing on one target for good, and another one be doubted every second.
+#[tokio::test]
+async fn what_a_target_tells_wakes_nobody_who_waits_for_a_kind_on_another() {
+    let pipeline = pipeline(Lease::default());
+    let kind = pipeline.generation().mapping.objects[0].kind.clone();
+    for (name, at) in [("x", "target"), ("y", "other")] {
+        let topic = Topic::Synced(Collection::Kind(at.into(), kind.clone()));
+        pipeline.controller.interests.reader(&key(name)).read([topic], || (), |()| true);
+    }
+    pipeline.target_told();
+    assert_eq!(pipeline.controller.queue.remove_cluster(&key("x").cluster), [key("x")]);
 }
 
 #[tokio::test]

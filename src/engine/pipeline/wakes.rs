@@ -20,7 +20,8 @@ impl Pipeline {
     pub fn target_told(&self) {
         let target = &self.generation().target.cluster;
         self.controller.touch(Topic::Identity(target.clone()));
-        self.kinds().into_iter().for_each(|kind| self.controller.touch(Topic::Synced(Collection::Kind(kind))));
+        let of = |kind| Collection::Kind(target.as_str().into(), kind);
+        self.kinds().into_iter().for_each(|kind| self.controller.touch(Topic::Synced(of(kind))));
     }
 
     /// Whether a source, but for one of them, needs what is shared at a place. `None`: nobody can tell before every source was listed and

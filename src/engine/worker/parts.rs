@@ -230,7 +230,7 @@ impl<'a, 'f> Part<'a, 'f> {
         let Executor { pipeline, generation, .. } = self.executor;
         let at = &generation.target.cluster;
         let kinds = pipeline.kinds_of(&generation.mapping).into_iter();
-        let of_kinds = kinds.map(|kind| Topic::Synced(Collection::Kind(kind)));
+        let of_kinds = kinds.map(|kind| Topic::Synced(Collection::Kind(at.as_str().into(), kind)));
         let topics: Vec<Topic> =
             [Topic::Identity(at.clone()), Topic::Store(at.clone())].into_iter().chain(of_kinds).collect();
         self.facts.read(topics, || pipeline.as_target().1.reach, |reach| *reach == Reach::Starting)
