@@ -71,6 +71,8 @@ struct State {
     plain: VecDeque<(Key, Arc<Object>)>,
     owners: Owners,
     pending: HashMap<Key, Vec<Pending>>,
+    /// The uids of objects of which the answer of a write told the end, until the watch does: older events may still arrive.
+    ended: HashMap<Key, Box<str>>,
     subscribers: Vec<(u64, Notify)>,
     last_id: u64,
     /// What is kept where only what somebody asked for is; `None`: everything is kept.
@@ -246,6 +248,10 @@ impl Store {
         if !state.keeps(&key) {
             return true;
         }
+        if state.has_ended(&key, &last) {
+            state.ended.remove(&key);
+            return true;
+        }
         // The page that shows it was still to come: whoever hears of its end heard of it before.
         let is_to_come = state.list > state.complete && !state.objects.contains_key(&key);
         if let Some(Ok(listed)) = is_to_come.then(|| state.put(&key, &last)) {
@@ -268,6 +274,7 @@ impl Store {
         if state.objects.get(&key).is_none_or(|entry| entry.object.uid() != last.uid) {
             return;
         }
+        state.ended.insert(key.clone(), last.uid.into());
         let told = state.remove(&key, last, true);
         drop(state);
         told.tell(&key, ChangeCause::Deleted);
@@ -311,6 +318,7 @@ impl Store {
     /// A list begins: what is not in it by its end is gone. Its number is for [`finish_list`](Self::finish_list).
     pub(super) fn begin_list(&self) -> u32 {
         let mut state = self.state.lock();
+        state.ended.clear();
         state.list += 1;
         state.list
     }
@@ -342,7 +350,7 @@ impl Store {
     pub(super) fn put_told(&self, parsed: Parsed<'_>, is_listed: bool) -> Result<bool, NotAnObject> {
         let mut state = self.state.lock();
         let Some(key) = state.key(&self.clusters, &parsed) else { return Ok(false) };
-        if !state.keeps(&key) {
+        if !state.keeps(&key) || state.has_ended(&key, &parsed) {
             return Ok(true);
         }
         // What an event tells of before its page came was there before, as far as anybody knows.
@@ -360,7 +368,8 @@ impl Store {
     pub(super) fn put_ahead(&self, parsed: &Parsed<'_>) -> Result<(), NotAnObject> {
         let mut state = self.state.lock();
         let key = state.key(&self.clusters, parsed);
-        let Some(key) = key.filter(|key| state.keeps(key) && !state.objects.contains_key(key)) else { return Ok(()) };
+        let is_new = |key: &Key| !state.objects.contains_key(key) && !state.has_ended(key, parsed);
+        let Some(key) = key.filter(|key| state.keeps(key) && is_new(key)) else { return Ok(()) };
         let cause = state.cause_of_list();
         let object = state.object(parsed)?;
         let told = state.replace(&key, object, true);
@@ -545,6 +554,10 @@ impl State {
 
     fn keeps(&self, key: &Key) -> bool {
         key.name.ends_with(&*self.ending) && self.asked.as_ref().is_none_or(|asked| asked.contains_key(key))
+    }
+
+    fn has_ended(&self, key: &Key, object: &Parsed<'_>) -> bool {
+        self.ended.get(key).is_some_and(|uid| **uid == *object.uid)
     }
 
     fn withdraw(&mut self, subscriber: u64, needs: impl Fn(&Key) -> bool) {

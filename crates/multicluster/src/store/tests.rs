@@ -312,6 +312,17 @@ fn an_answer_that_tells_the_end_is_a_deletion_and_its_event_is_no_change() {
 }
 
 #[test]
+fn what_has_ended_does_not_come_back_by_an_event_from_before() {
+    let scene = Scene::with_db("u");
+    scene.store.ended(&Parsed::read(&text("c", "db", "u", 7, None)).unwrap());
+    scene.heard();
+    scene.event("db", "u", 6);
+    assert_eq!((scene.version("db"), scene.heard()), (None, vec![]));
+    scene.list(&[("db", 5)], "5");
+    assert_eq!(scene.version("db").as_deref(), Some("5"), "its server was put back");
+}
+
+#[test]
 fn an_object_that_goes_while_its_successor_is_created_is_told() {
     let scene = Scene::with_db("former");
     // By an event.
