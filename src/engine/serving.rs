@@ -520,6 +520,10 @@ impl Engine {
         let effect = one.effect();
         let text = if self.catalog.mapping(name).is_some_and(is_removal) {
             self.removed.insert(name.to_owned());
+            // The brake of the last file stays on.
+            if self.catalog.mapping(name).is_some_and(|last| last.mapping.mode != Mode::Observe) {
+                self.catalog = self.catalog.leave(name, &one.mapping);
+            }
             warn!(mapping = name, effect, "the removal of the mapping is released");
             format!("mapping {name}: its removal is released: {effect}")
         } else {

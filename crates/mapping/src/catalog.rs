@@ -193,6 +193,14 @@ impl Catalog {
         (next, update)
     }
 
+    /// The catalog with the document by which a retained mapping leaves: its file may have had another one last.
+    pub fn leave(&self, name: &str, by: &Arc<Mapping>) -> Self {
+        let mut next = self.clone();
+        let entry = next.mappings.get_mut(name).filter(|entry| entry.standing == Standing::Retained);
+        entry.into_iter().for_each(|entry| entry.mapping = by.clone());
+        next
+    }
+
     /// The catalog without a retained mapping, once nothing of it is left.
     pub fn forget(&self, name: &str) -> Self {
         let mut next = self.clone();

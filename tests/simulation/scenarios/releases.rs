@@ -128,6 +128,21 @@ fn a_removal_is_not_held_for_what_happens_without_it() {
     hold(&[0, 300, 1_000, 3_000].map(removed_after), 4);
 }
 
+/// What leaves is the document in force, by its policy, and not the edit that nobody has approved.
+#[test]
+fn a_mapping_whose_file_goes_while_an_edit_is_held_leaves_by_the_document_in_force() {
+    let steps = [
+        (0, Action::Edit(Edit::OnMappingRemoved("Delete"))),
+        (0, Action::Edit(Edit::MaxLost(0))),
+        (0, Action::Edit(Edit::Toggle("widget"))),
+        (5_000, Action::Create(X)),
+        (60_000, Action::Edit(Edit::Toggle("widget"))),
+        (30_000, Action::Edit(Edit::Remove)),
+        (30_000, Action::Approve),
+    ];
+    holds_in_both(&steps, 4);
+}
+
 /// It is not recorded: the state store goes on to name the sources before it.
 #[test]
 fn a_document_that_observes_comes_to_rest_with_other_sources() {

@@ -76,6 +76,8 @@ fn added_changed_and_removed() {
     insta::assert_snapshot!(world.remove("a.yaml"), @"mapping mongodb: removed with generation 2; its objects stay until their sources are deleted, unless its onMappingRemoved says otherwise");
     assert_eq!(world.standing("mongodb"), Some((Standing::Retained, 2)));
     assert!(world.catalog.mapping("mongodb").expect("retained").removal_seen);
+    let leaving = world.catalog.leave("mongodb", &first);
+    assert!(Arc::ptr_eq(&first, &leaving.mapping("mongodb").expect("retained").mapping));
     insta::assert_snapshot!(world.write("b.yaml", &changed), @"mapping mongodb: generation 2: added");
     assert_eq!(world.standing("mongodb"), Some((Standing::Running, 2)));
     world.remove("b.yaml");
