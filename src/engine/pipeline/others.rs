@@ -130,9 +130,9 @@ impl Pipeline {
         let (without, others): (Vec<_>, Vec<_>) = self.controller.pipelines().into_iter().partition(holds_none);
         let without: BTreeSet<String> = without.iter().map(|one| one.generation().target.name.clone()).collect();
         // Before its clusters are looked at: then all are among these.
-        let is_listed = |fleet: &ClusterSelection| manager.is_synced(&SourceClusters::Provider(fleet.provider.clone()));
+        let is_open = |fleet: &ClusterSelection| !manager.is_synced(&SourceClusters::Provider(fleet.provider.clone()));
         !others.is_empty()
-            || !rule.fleet.as_ref().is_none_or(is_listed)
+            || rule.fleet.as_ref().is_some_and(is_open)
             || rule.allowed.iter().cloned().chain(selected(manager, mapping)).any(|name| !without.contains(&name))
     }
 
