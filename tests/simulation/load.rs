@@ -909,7 +909,8 @@ fn a_document_of_other_sources_waits_for_the_edit_that_gives_up_a_field_which_it
             let source = json!({"provider": "plain", "resource": format!("{resource}.v1.{GROUP}")});
             let object = |id: &&str| {
                 let metadata = json!({"name": format!("{{{{ placement.name }}}}-{id}")});
-                let template = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"id": id}});
+                let template =
+                    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"id": id}});
                 json!({"id": id, "template": template})
             };
             let mut document = mapping(name, "t1", source);

@@ -171,7 +171,7 @@ fn render_shows_in_which_step_each_object_appears() {
         format!("{}: {} {}", of("# step: "), of("kind: "), of("  name: "))
     };
     let steps: Vec<_> = text.split("---\n").map(told).collect();
-    assert_eq!(steps, ["1: Secret shop-admin", "1: Secret shop-database", "2: Keycloak shop", "2: Secret shop-admin"]);
+    assert_eq!(steps, ["1: Secret shop-admin", "1: Secret shop-database", "2: Keycloak shop", "3: Secret shop-admin"]);
     let with_status = run(&["render", "examples/keycloak", "-f", source, "--steps", "--status"]);
     assert_eq!(with_status.status.code(), Some(2), "a status is of no step");
 }
