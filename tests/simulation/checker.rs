@@ -364,7 +364,7 @@ impl Checker {
         if evidence.is_empty() {
             return self.violated("I1", format!("{what} of {}, and nobody asked for it", made.owner));
         }
-        self.check_evidence(&made, &evidence, &what);
+        self.check_evidence(&made, &call.cluster, &evidence, &what);
         if let Some(reader) = self.standing_reader(at, &made) {
             self.violated("I6b", format!("{what} while {reader} names it"));
         } else if let Some(dependent) = self.standing_dependent(at, &made) {

@@ -148,13 +148,16 @@ fn run_here(plan: &Plan, how: How) -> Run {
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Why an engine says that it does something to an object, the last time that it says so.
-    pub fn said(&self, verb: &str, place: &str) -> Option<String> {
+    /// Why an engine says that it does something to an object, the last time that it says so. Beside sources, each `cluster` may have
+    /// one of a name; empty: the object is on a target.
+    pub fn said(&self, verb: &str, cluster: &str, place: &str) -> Option<String> {
         let text = self.0.lock().expect("nobody panics with the lock");
         let text = String::from_utf8_lossy(&text);
         let abouts = ["", " in the consumer's cluster"].map(|at| format!("acting action=\"{verb} {place}{at} ("));
         let said = |line: &str| abouts.iter().find_map(|about| Some(line.split_once(about)?.1.to_owned()));
-        Some(text.lines().rev().find_map(said)?.split_once(")\"")?.0.to_owned())
+        let of_cluster = format!("cluster=\"{cluster}\"");
+        let mut lines = text.lines().rev().filter(|line| cluster.is_empty() || line.contains(&of_cluster));
+        Some(lines.find_map(said)?.split_once(")\"")?.0.to_owned())
     }
 
     fn text(&self) -> String {
@@ -565,5 +568,20 @@ impl World {
 
     fn target_server(&self, request: &Request) {
         self.core(|core| core.act(Side::Target, request));
+    }
+}
+
+/// Two sources of a name, in two clusters, lose an object of a name at the same moment.
+#[test]
+fn the_log_tells_why_an_object_of_this_cluster_goes() {
+    let mut log = Log::default();
+    for (cluster, why) in [("one", "its source is deleted"), ("other", "the mapping no longer has its id")] {
+        let line = format!("reconcile{{cluster=\"{cluster}\"}}: acting action=\"delete ConfigMap ns/x ({why})\"\n");
+        io::Write::write_all(&mut log, line.as_bytes()).expect("it is kept");
+    }
+    let said = |cluster: &str| log.said("delete", cluster, "ConfigMap ns/x");
+    assert_eq!(said("one").as_deref(), Some("its source is deleted"));
+    for cluster in ["other", ""] {
+        assert_eq!(said(cluster).as_deref(), Some("the mapping no longer has its id"));
     }
 }

@@ -90,10 +90,10 @@ impl Checker {
     }
 
     /// What the engine says why it deletes an object must be so.
-    pub(super) fn check_evidence(&mut self, made: &Made, allowed: &BTreeSet<Evidence>, what: &str) {
+    pub(super) fn check_evidence(&mut self, made: &Made, cluster: &str, allowed: &BTreeSet<Evidence>, what: &str) {
         let kind = KINDS.iter().find(|(_, plural)| *plural == made.plural).map_or("", |(kind, _)| kind);
         let about = format!("{kind} {}/{}", made.namespace, made.name);
-        let Some(said) = self.log.as_ref().and_then(|log| log.said("delete", &about)) else { return };
+        let Some(said) = self.log.as_ref().and_then(|log| log.said("delete", cluster, &about)) else { return };
         // A deletion that waits for dependents is repeated with another policy.
         let is_repeated = made.deleting.is_some() && said == Evidence::Policy("delete.propagation").to_string();
         if !is_repeated && !allowed.iter().any(|evidence| evidence.to_string() == said) {
