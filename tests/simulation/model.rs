@@ -73,7 +73,10 @@ pub fn differences(world: &World) -> Vec<String> {
                 here && made.owner.name == key.name && view.is_same_resource(made, key)
             };
             let is_followed = sources.keys().any(follows);
-            made.remains() && released.contains(&made.source_uid) && is_reached && !is_followed
+            // Who was let go of saw no deletion: another engine released the source.
+            let is_let_go =
+                || view.is_known(&made.source_uid, |one| one.lets_go_of(&made.owner.engine, &made.owner.mapping));
+            made.remains() && released.contains(&made.source_uid) && is_reached && !is_followed && !is_let_go()
         };
         found.extend(view.made.values().filter(outlives).map(|made| format!("{} outlives its source", made.place())));
     }

@@ -322,6 +322,23 @@ fn an_engine_with_another_id_follows_the_file_although_the_first_one_stands_stil
     holds(&world(Kcp, &steps), 4);
 }
 
+/// What the first one made is orphaned: it sees no deletion, and nothing holds the source for it any more.
+#[test]
+fn a_source_without_the_finalizer_of_an_engine_that_stands_still_is_released_by_the_other_one() {
+    let steps = [
+        (0, Action::Create(X_CA)),
+        (20_000, Action::Pause(0)),
+        (1_000, Action::Start(2)),
+        (5_000, Action::Cut(Side::Source)),
+        (1_000, Action::Strip(X_CA)),
+        (5_000, Action::Delete(X_CA)),
+        (5_000, Action::Compact(Side::Source)),
+    ];
+    let deletes = |run: &Run| run.trace.iter().any(|line| line.contains("engine 0 delete configmaps"));
+    let runs = held(&world(Plain, &steps), 4);
+    assert!(runs.iter().any(|run| !deletes(run)), "the first engine sees the deletion");
+}
+
 /// Its cache shows an object until the watch times out, although a retry finds the namespace missing.
 #[test]
 fn what_a_silent_watch_still_shows_exists_for_the_engine() {
