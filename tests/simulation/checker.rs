@@ -521,7 +521,9 @@ impl Checker {
             return;
         }
         let finalizer = finalizer("main", mapping.name);
-        let held = self.sources.values().find(|one| one.resource == before.resource && one.held.contains(&finalizer));
+        let is_held =
+            |one: &&Source| one.is_alive() && one.resource == before.resource && one.held.contains(&finalizer);
+        let held = self.sources.values().find(is_held);
         if let (Some(held), Some(process)) = (held, process) {
             let text = format!(
                 "engine {process} records a document of {} while {} {:?} carries its finalizer",

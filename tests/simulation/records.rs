@@ -316,19 +316,8 @@ impl Source {
         self.resource = resource.to_owned();
         self.place = place;
         self.gone = gone;
-        let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
-        let held = finalizers.filter_map(Value::as_str).filter(|one| one.starts_with(FINALIZER));
-        let held: BTreeSet<String> = held.map(str::to_owned).collect();
-        self.was_held.extend(held.iter().cloned());
         self.was_sent_to.extend(targets_of(object));
-        if !by_engine {
-            self.let_go.extend(self.held.difference(&held).cloned());
-        }
-        self.let_go.retain(|one| !held.contains(one));
-        if self.held.is_empty() {
-            self.held_since = at;
-        }
-        self.held = held;
+        self.note_finalizers(at, object, by_engine);
         self.vanished = gone && !self.let_go.is_empty();
         if self.vanished {
             self.vanished_at.get_or_insert(at);
@@ -339,9 +328,26 @@ impl Source {
         }
     }
 
+    /// Notes which finalizers of engines it carries.
+    fn note_finalizers(&mut self, at: Duration, object: &Value, by_engine: bool) {
+        let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+        let held = finalizers.filter_map(Value::as_str).filter(|one| one.starts_with(FINALIZER));
+        let held: BTreeSet<String> = held.map(str::to_owned).collect();
+        self.was_held.extend(held.iter().cloned());
+        if !by_engine {
+            self.let_go.extend(self.held.difference(&held).cloned());
+        }
+        self.let_go.retain(|one| !held.contains(one));
+        if self.held.is_empty() {
+            self.held_since = at;
+        }
+        self.held = held;
+    }
+
     /// What it was is what it is: its deletion counts for those alone who saw it.
     pub fn is_restored(&mut self, at: Duration, object: &Value, grace: Duration) {
         (self.gone, self.vanished) = (false, false);
+        self.note_finalizers(at, object, false);
         let generation = generation_of(object);
         self.sizes.retain(|(known, _)| *known < generation);
         self.reread(at, object);

@@ -48,6 +48,19 @@ fn a_source_that_a_restored_server_never_had_keeps_its_objects() {
     holds_in_both(&steps, 4);
 }
 
+/// The source that held up the document in the file is not there any more, and nothing was made of it.
+#[test]
+fn a_document_of_another_resource_waits_for_no_source_that_a_restored_server_never_had() {
+    let steps = [
+        (3_000, Action::BackUp(Side::Source)),
+        (1_000, Action::Deny("apply")),
+        (5_000, Action::Create(X)),
+        (20_000, Action::Edit(Edit::Resource("gadgets"))),
+        (20_000, Action::Restore(Side::Source, Ahead::Silent)),
+    ];
+    holds(&world(Kcp, &steps), 4);
+}
+
 #[test]
 fn a_restore_while_the_engine_is_down_deletes_nothing() {
     let steps = [
