@@ -20,7 +20,7 @@ use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 use self::patience::Lane;
 use self::refusals::{Refused, refused_key};
 use self::waves::{Candidate, TurnedDown};
-use super::mapping::{MADE, Mapping, READS, Spread, TRANSFORMED, is_made, placement};
+use super::mapping::{MADE, Mapping, READS, Spread, TRANSFORMED, is_made, placement, plural};
 use super::marks;
 use super::records::{History, Made, Source, finalizer};
 use super::server::{GROUP, Side, is_read};
@@ -99,6 +99,8 @@ pub struct Checker {
     written: Vec<Mapping>,
     /// The last document of each mapping that an engine recorded: a process that starts without the file knows no later one.
     recorded: BTreeMap<String, Mapping>,
+    /// The kinds that each state store names, by its own name.
+    kinds: BTreeMap<String, String>,
     /// Documents that went from a state store that was put back, each until when engines may not have read it.
     unread: Vec<(Duration, Mapping)>,
     /// Writes of engines that changed something.
@@ -295,7 +297,9 @@ impl Checker {
                 self.passwords.insert(text(object, "uid"), (side, password));
             }
             if let Some(made) = self.made.get_mut(&text(object, "uid")) {
-                made.since = if before.contains(&text(object, "uid")) { made.since } else { at };
+                let is_back = !before.contains(&text(object, "uid"));
+                made.since = if is_back { at } else { made.since };
+                made.came_back |= is_back;
                 made.gone = false;
                 // Since when it is being deleted is what the backup says.
                 made.note_deletion(Duration::ZERO, object);
@@ -318,10 +322,26 @@ impl Checker {
 
     /// The state store of a mapping was put back. Where objects are beside their sources, no watch tells of that.
     pub fn record_restored(&mut self, at: Duration, name: &str, record: &Value) {
+        self.note_kinds(&format!("main.{name}"), record);
         let document = record["data"]["document"].as_str().and_then(|text| self.document(text));
         let before = document.and_then(|document| self.recorded.insert(name.to_owned(), document));
         let until = at + UNREAD + self.grace(at);
         self.unread.extend(before.filter(|before| before.is_beside).map(|before| (until, before)));
+    }
+
+    /// Notes which kinds a state store names.
+    fn note_kinds(&mut self, store: &str, record: &Value) {
+        let kinds = record["data"]["kinds"].as_str().map(str::to_owned);
+        self.kinds.extend(kinds.map(|kinds| (store.to_owned(), kinds)));
+    }
+
+    /// Whether nobody knows an object any more: it came back beside its source, with a server that was put back, and the state store
+    /// no longer names its kind there.
+    pub fn is_forgotten(&self, made: &Made) -> bool {
+        let store = self.kinds.get(&format!("{}.{}", made.owner.engine, made.owner.mapping));
+        let is_it = |line: &str| line.split(' ').nth(1).is_some_and(|kind| plural(kind) == made.plural);
+        let names = |kinds: &String| kinds.lines().any(|line| line.ends_with(" (source)") && is_it(line));
+        made.side == Side::Source && made.came_back && store.is_some_and(|kinds| !names(kinds))
     }
 
     /// An engine sends a request.
@@ -545,6 +565,7 @@ impl Checker {
     fn target_changed(&mut self, at: Duration, side: Side, event: &Event, process: Option<u32>) {
         if &*event.key.namespace == RECORDS {
             self.note_release(at, event);
+            self.note_kinds(&event.key.name, &event.object.object());
             return self.note_record(at, event, process);
         }
         self.object_changed(at, side, event, process);
@@ -737,6 +758,7 @@ impl Checker {
                     && made.remains()
                     && made.since + race < sent
                     && !lets_go(made)
+                    && !self.is_forgotten(made)
                     && !self.is_out_of_reach(at, made)
             };
             let left: Vec<String> = self.made.values().filter(remains).map(Made::place).collect();

@@ -64,9 +64,9 @@ pub fn differences(world: &World) -> Vec<String> {
         // Where the workspace is gone too, or the cluster was rebuilt, nobody is there any more to delete what came late.
         let outlives = |made: &&Made| {
             let cluster = &made.owner.cluster;
-            let is_claimed = made.side.is_target() || (world.is_claimed(cluster) && !made.is_left);
+            let is_known = made.side.is_target() || !made.is_left && !view.is_out_of_reach(made);
             let is_there = world.plan.is_kcp || world.identity(cluster) == *cluster;
-            let is_reached = is_there && world.is_served(cluster) && is_claimed && !view.is_cut_off(cluster);
+            let is_reached = is_there && world.is_served(cluster) && is_known && !view.is_cut_off(cluster);
             // What came late for a source of the same name before it is up to `onSourceRecreated`.
             let follows = |key: &SourceKey| {
                 let here = !world.plan.is_kcp || made.owner.cluster == key.cluster;
@@ -404,9 +404,10 @@ impl View<'_> {
         })
     }
 
-    /// Whether it is beside a source whose cluster does not let the engine use Secrets.
+    /// Whether it is beside a source whose cluster does not let the engine use Secrets, or is of a kind there that nobody knows any more.
     fn is_out_of_reach(&self, made: &Made) -> bool {
-        self.is_away(made.side) || made.side == Side::Source && !self.world.is_claimed(&made.owner.cluster)
+        let is_unclaimed = || made.side == Side::Source && !self.world.is_claimed(&made.owner.cluster);
+        self.is_away(made.side) || is_unclaimed() || self.world.shared.lock().checker.is_forgotten(made)
     }
 
     /// A copy of a related object: what its original holds, where there is one.

@@ -45,10 +45,11 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
             governing.is_some_and(|mapping| is_orphaned(world, mapping, made, source))
         };
         let is_orphaned = |source| runs_live_rows(world, &core.checker, made) && of(source);
-        // What beside its source cannot be seen is not counted.
+        // What beside its source cannot be seen, or is of a kind that is looked at no more, is not counted.
         // Nor is what came late into the cluster that took the place of its source's.
         let is_at_home = world.plan.is_kcp || made.owner.cluster == plain;
-        let is_seen = made.side.is_target() || claimed.contains(&made.owner.cluster) && is_at_home;
+        let is_watched = claimed.contains(&made.owner.cluster) && !core.checker.is_forgotten(made);
+        let is_seen = made.side.is_target() || is_watched && is_at_home;
         made.owner.engine == "main" && !made.is_shared && made.remains() && is_seen && source.is_none_or(is_orphaned)
     });
     orphaned.map(|made| (made.owner.mapping.clone(), format!("{} {}", resource_of(made), made.owner))).collect()

@@ -50,6 +50,8 @@ pub struct Made {
     pub gone: bool,
     /// When it went.
     pub gone_at: Duration,
+    /// It had gone, and a server that was put back has it again.
+    pub came_back: bool,
     /// Since when it is being deleted.
     pub deleting: Option<Duration>,
     /// Its labels or annotations were taken off: a process that saw it before knows it still.
@@ -145,9 +147,9 @@ impl Made {
         let before = self.clone();
         match Self::read(object, &self.plural, self.side) {
             Some(now) if now.hash == self.hash && self.ids.contains(&now.id) => {
-                let Self { gone, gone_at, since, deleting, is_left, written, .. } = before;
+                let Self { gone, gone_at, came_back, since, deleting, is_left, written, .. } = before;
                 let ids = std::mem::take(&mut self.ids);
-                *self = Self { gone, gone_at, since, deleting, is_left, written, ids, ..now };
+                *self = Self { gone, gone_at, came_back, since, deleting, is_left, written, ids, ..now };
             }
             _ => self.stripped = true,
         }

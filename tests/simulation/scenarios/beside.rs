@@ -53,6 +53,20 @@ fn a_claim_that_is_taken_back_deletes_nothing_and_holds_up_no_deletion() {
     holds(&beside(Kcp, &steps), 2);
 }
 
+/// It goes neither with its rule, which is gone, nor with its source.
+#[test]
+fn what_a_restored_server_has_again_of_a_kind_that_no_record_names_stays() {
+    let steps = [
+        (0, Action::Create(X)),
+        (1_000, Action::Edit(Edit::Toggle("extra"))),
+        (20_000, Action::BackUp(Side::Source)),
+        (1_000, Action::Edit(Edit::Toggle("extra"))),
+        (250_000, Action::Restore(Side::Source, Ahead::Expired)),
+        (10_000, Action::Delete(X)),
+    ];
+    (5..=steps.len()).for_each(|until| holds(&beside(Kcp, &steps[..until]), 4));
+}
+
 /// The former object may be of a kind that is not listed yet.
 #[test]
 fn a_process_that_starts_makes_no_object_beside_that_exists_under_another_kind() {
