@@ -146,6 +146,7 @@ impl Entry {
 struct Pending {
     id: u64,
     subscriber: u64,
+    /// What was there when it was sent; or went last, and made place for nothing or for another object.
     before: Option<Arc<Object>>,
     /// Number of the list that was in force when it was sent.
     list: u32,
@@ -788,8 +789,12 @@ impl State {
         version: Option<&str>,
     ) -> Told {
         let mut held_back = Vec::new();
+        let is_gone = |it: &&Arc<Object>| after.as_ref().is_none_or(|after| after.uid() != it.uid());
+        let gone = before.as_ref().filter(is_gone);
         for pending in self.pending.get_mut(key).into_iter().flatten() {
             pending.seen.push(version.map(Box::from));
+            // Another writer of the subscriber may know of it, though it came after this one.
+            pending.before = gone.cloned().or_else(|| pending.before.take());
             held_back.push(pending.subscriber);
         }
         if before.is_none() && after.is_none() {

@@ -340,6 +340,22 @@ fn an_object_that_goes_while_its_successor_is_created_is_told() {
     assert_eq!(scene.heard(), [told("db", Some(7), None, ChangeCause::Event)]);
 }
 
+/// Two sources want the same place: what one of them made there is gone, and the other's request is still under way.
+#[test]
+fn what_comes_and_goes_before_another_object_while_a_write_is_on_its_way_is_told() {
+    let ends: [fn(PendingWrite); 2] = [drop, |write| assert!(answered(write, object("db", "other", 7)))];
+    for end in ends {
+        let scene = Scene::new();
+        let write = scene.subscription.expect(&key("c", "db"));
+        scene.event("db", "one", 5);
+        scene.deletion("db", "one", 6);
+        scene.event("db", "other", 7);
+        assert_eq!(scene.heard(), []);
+        end(write);
+        assert_eq!(scene.heard(), [told("db", Some(5), Some(7), ChangeCause::Event)]);
+    }
+}
+
 #[test]
 fn other_subscribers_hear_of_a_write() {
     let scene = Scene::new();
