@@ -435,6 +435,7 @@ impl Pipeline {
 
     /// A cluster is here, or here again. The state store may be written without it at this moment.
     pub fn note_here(&self, cluster: &Cluster) {
+        self.learned.lock().engage(&cluster.spec.name, cluster.identity());
         let had_left = self.state.lock().places_left.remove(&recorded_as(cluster));
         if had_left {
             self.check_inventory();

@@ -154,8 +154,29 @@ impl Learned {
         self.refused_status.remove(key);
     }
 
-    /// A cluster is no longer engaged. What was seen of its deletions counts if it comes back.
+    /// A cluster is engaged. It may have had another name before.
+    pub fn engage(&mut self, cluster: &ClusterName, identity: &str) {
+        if let Ok(former) = ClusterName::try_from(identity) {
+            self.rename(&former, cluster);
+        }
+    }
+
+    /// What was seen of the ends of a cluster's sources is that of another name of the cluster.
+    fn rename(&mut self, from: &ClusterName, to: &ClusterName) {
+        if from == to {
+            return;
+        }
+        for known in [&mut self.deleted, &mut self.let_go] {
+            let of_cluster: Vec<_> = known.extract_if(|key, _| key.cluster == *from).collect();
+            known.extend(of_cluster.into_iter().map(|(key, seen)| (key.in_cluster(to.clone()), seen)));
+        }
+    }
+
+    /// A cluster is no longer engaged. What was seen of its deletions counts if it comes back, under whatever name.
     pub fn forget_cluster(&mut self, cluster: &ClusterName, identity: &str) {
+        if let Ok(named) = ClusterName::try_from(identity) {
+            self.rename(cluster, &named);
+        }
         let is_of = |known: &OwnershipRecord| known.annotations.get(marks::CLUSTER).is_some_and(|of| of == identity);
         self.stripped.retain(|_, all| {
             all.retain(|_, known| !is_of(known));
@@ -333,6 +354,20 @@ mod tests {
             learned.saw_stripped(beside.clone(), known(owner, "c").1);
         }
         assert_eq!(learned.stripped(&[Owner("a".into())])[&beside].owner.0, "a");
+    }
+
+    /// It is taken into a fleet, for example, while a create is still under way.
+    #[test]
+    fn what_was_deleted_counts_also_where_its_cluster_comes_back_under_another_name() {
+        let (mut learned, start) = (Learned::default(), Instant::now());
+        learned.saw_deletion(&key("plain"), "u1", start);
+        learned.lets_go(&key("plain"), "u2", start);
+        learned.forget_cluster(&key("plain").cluster, "identity");
+        learned.engage(&key("other").cluster, "another");
+        assert_eq!(learned.missing(&key("other"), LATE_CREATE, start).deleted, None);
+        learned.engage(&key("one").cluster, "identity");
+        assert_eq!(learned.missing(&key("one"), LATE_CREATE, start).deleted.as_deref(), Some("u1"));
+        assert!(learned.was_let_go(&key("one"), "u2", start));
     }
 
     #[test]
