@@ -126,3 +126,18 @@ fn a_source_is_released_in_the_version_that_is_served() {
     ];
     holds(&forms(Kcp, &steps), 16);
 }
+
+/// The document in the file is held: it would delete what the one in force does not see, whose version is gone.
+#[test]
+fn a_source_is_released_where_the_document_in_force_has_a_version_that_was_gone_for_a_while() {
+    let steps = [
+        (0, Action::Create(X)),
+        (1_000, Action::Edit(Edit::Version(VERSIONS[1]))),
+        (7_000, Action::Edit(Edit::MaxLost(0))),
+        (20_000, Action::Pause(0)),
+        (2_000, Action::Edit(Edit::Version(VERSIONS[0]))),
+        (20_000, Action::Version(Versions::First)),
+        (10, Action::Delete(X)),
+    ];
+    holds(&forms(Kcp, &steps), 4);
+}
