@@ -129,9 +129,9 @@ struct State {
     candidate: Option<Arc<Mapping>>,
     /// How far its release is.
     promotion: Promotion,
-    /// The release that this process recorded last, or found in the state store before it knew how far one is. Any other is of a
-    /// process that works beside this one.
-    known_release: Option<String>,
+    /// Releases that the state store may name of which this process knows how far they are: it began them, or found them there before
+    /// home told. Any other is of a process that works beside this one.
+    known_releases: BTreeSet<String>,
     /// Former targets, as long as the state store names them.
     targets_left: BTreeSet<String>,
     /// Whether it knows of the mapping's other targets.

@@ -59,6 +59,7 @@ impl Engine {
         ledgers.for_each(|(name, ledger)| self.reread_ledger(name, ledger));
         self.recorded_releases.clone_from(&releases.progress);
         self.releases.send_replace(releases);
+        self.pipelines.values().for_each(|running| running.pipeline.home_is_read());
         self.follow_releases();
         self.judge_documents();
     }

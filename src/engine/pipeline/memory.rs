@@ -238,8 +238,8 @@ impl Pipeline {
                     // Sources may follow another document from now on.
                     self.shared.counted.notify_one();
                 }
-                if state.known_release.is_none() || !state.promotion.is_told() {
-                    state.known_release = Some(store.release.clone());
+                if state.known_releases.is_empty() || !state.promotion.is_told() {
+                    state.known_releases.insert(store.release.clone());
                 }
                 // What nobody recorded has taken in nothing.
                 state.has_served |= !store.resource_version.is_empty();

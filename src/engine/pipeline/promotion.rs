@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Generation, Pipeline};
+use super::{Generation, Pipeline, State};
 use crate::engine::interests::Topic;
 use crate::mapping::{Mapping, Source, Wave};
 use crate::multicluster::queue::Priority;
@@ -119,8 +119,14 @@ impl Pipeline {
     pub fn record_release(&self, candidate: Option<Candidate>) {
         let mut state = self.state.lock();
         let of = |candidate: &Option<Candidate>| candidate.as_ref().map(|one| one.release.clone());
-        let is_news = of(&state.promotion.recorded) != of(&candidate);
-        state.known_release = of(&candidate).or(state.known_release.take());
+        let (before, now) = (of(&state.promotion.recorded), of(&candidate));
+        let is_news = before != now;
+        if is_news && let Some(now) = now {
+            // The state store may go on naming the one before.
+            let State { known_releases, store, .. } = &mut *state;
+            known_releases.retain(|known| *known == store.release || before.as_ref() == Some(known));
+            known_releases.insert(now);
+        }
         state.promotion.recorded = candidate;
         drop(state);
         if is_news {
@@ -163,7 +169,18 @@ impl Pipeline {
     /// Whether a release is over that the state store tells of. The engine has said how far those are that it knows.
     pub fn is_over(&self, release: &str) -> bool {
         let state = self.state.lock();
-        state.promotion.is_told && state.known_release.as_deref() == Some(release)
+        state.promotion.is_told && state.known_releases.contains(release)
+    }
+
+    /// Home was read anew: it tells how far the release is that the state store names, unless that is over.
+    pub fn home_is_read(&self) {
+        let state = &mut *self.state.lock();
+        if state.unconfirmed.is_some() {
+            // What it names is read after this.
+            state.known_releases.clear();
+        } else {
+            state.known_releases.insert(state.store.release.clone());
+        }
     }
 
     /// Whether sources follow a candidate in so many waves.

@@ -539,9 +539,19 @@ async fn a_release_is_over_that_this_process_knows_and_not_one_that_another_has_
     pipeline.confirm(&pipeline.generation(), naming("begun"));
     assert!(!pipeline.is_over("begun"));
     let document = compiled(DOCUMENT).expect("a mapping");
-    pipeline.record_release(Some(Candidate { document, release: "own".into() }));
-    pipeline.record_release(None);
+    let begins_and_withdraws = |release: &str| {
+        pipeline.record_release(Some(Candidate { document: document.clone(), release: release.into() }));
+        pipeline.record_release(None);
+    };
+    begins_and_withdraws("own");
     assert!(pipeline.is_over("own"));
+    pipeline.confirm(&pipeline.generation(), naming("own"));
+    begins_and_withdraws("next");
+    assert!(["own", "next"].iter().all(|release| pipeline.is_over(release)), "the next one may not come to be named");
+    pipeline.confirm(&pipeline.generation(), naming("restored"));
+    assert!(!pipeline.is_over("restored"));
+    pipeline.home_is_read();
+    assert!(pipeline.is_over("restored"));
 }
 
 /// Another process may end it, and nothing else would tell.
