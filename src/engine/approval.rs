@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::inventory::Inventories;
+use super::inventory::{Inventories, document_hash};
 use super::pipeline::learned::LATE_REQUEST;
 use super::{Event, Shared};
 use crate::health::Condition;
@@ -306,8 +306,20 @@ impl Recorded {
     }
 
     /// What home has of releases, where these are `wanted`. What came late of one that is over is known from now on: it is deleted.
+    /// What another process may have written over the record that is known is read anew; an earlier one is of before a restore.
     fn found(&mut self, there: BTreeMap<String, Progress>, wanted: &BTreeMap<String, Progress>) {
         self.releases.retain(|mapping, _| there.contains_key(mapping));
+        for (mapping, found) in &there {
+            let Some(known) = self.releases.get(mapping).filter(|known| *known != found) else { continue };
+            if self.is_unanswered(mapping, found) {
+                continue;
+            }
+            if found.in_force == known.in_force || found.in_force == document_hash(&known.candidate, "") {
+                self.term = None;
+            } else {
+                self.releases.insert(mapping.clone(), found.clone());
+            }
+        }
         let is_over = |mapping: &String, progress: &Progress| {
             !wanted.contains_key(mapping) && self.is_unanswered(mapping, progress)
         };
@@ -372,6 +384,11 @@ impl Attendant {
             *recorded = Recorded::default();
             return Vec::new();
         }
+        if recorded.term == Some(term)
+            && let Err(error) = self.look_again(&releases.progress, recorded).await
+        {
+            return vec![Problem::Unread(error)];
+        }
         if recorded.term != Some(term) {
             match self.kept().await {
                 Ok(found) => {
@@ -386,9 +403,6 @@ impl Attendant {
                 }
                 Err(error) => return vec![Problem::Unread(error)],
             }
-        }
-        if let Err(error) = self.look_again(&releases.progress, recorded).await {
-            return vec![Problem::Unread(error)];
         }
         let mut problems = Vec::new();
         if releases.term == Some(term) {
@@ -405,7 +419,7 @@ impl Attendant {
         problems
     }
 
-    /// Home may have been put back to a moment before a record: it is written anew.
+    /// Home may have been put back to a moment before a record, or to that of an earlier release: it is written anew.
     async fn look_again(
         &self,
         wanted: &BTreeMap<String, Progress>,
@@ -545,6 +559,16 @@ mod tests {
         Record { mapping: "widgets".into(), held, since: None, uid: uid.into(), resource_version: "7".into() }
     }
 
+    fn progress(release: &str, in_force: &str) -> Progress {
+        Progress {
+            release: release.into(),
+            in_force: in_force.into(),
+            candidate: "b".into(),
+            stage: Stage::Released,
+            ledger: None,
+        }
+    }
+
     #[test]
     fn what_home_refuses_of_one_mapping_holds_up_no_other() {
         let too_large = Status { code: 422, ..Status::default() };
@@ -556,13 +580,7 @@ mod tests {
     /// A create that comes after the record was deleted makes it anew, and nothing else would tell.
     #[test]
     fn what_comes_late_is_known_and_what_another_process_wrote_is_not() {
-        let progress = |release: &str| Progress {
-            release: release.into(),
-            in_force: "a".into(),
-            candidate: "b".into(),
-            stage: Stage::Released,
-            ledger: None,
-        };
+        let progress = |release: &str| progress(release, "a");
         let (mine, other) = ("widgets".to_owned(), "gadgets".to_owned());
         let unanswered = vec![(mine.clone(), progress("late"), Instant::now())];
         let mut recorded = Recorded { unanswered, ..Recorded::default() };
@@ -576,6 +594,27 @@ mod tests {
         assert_eq!(found(&there, &BTreeMap::new()), std::slice::from_ref(&mine));
         assert_eq!(found(&BTreeMap::new(), &BTreeMap::new()), [""; 0], "home was put back");
         assert_eq!(found(&BTreeMap::from([(mine, progress("of another"))]), &BTreeMap::new()), [""; 0]);
+    }
+
+    /// The ledger of a release that was over before the restore is not the one of the release that is under way.
+    #[test]
+    fn a_restored_record_is_written_over_and_that_of_another_process_is_read() {
+        let of = |progress: Progress| BTreeMap::from([("widgets".to_owned(), progress)]);
+        let written = progress("written", "a");
+        for (there, is_read_anew, is_written_over) in [
+            (written.clone(), false, false),
+            (progress("unanswered", "z"), false, false),
+            (progress("over the same", "a"), true, false),
+            (progress("over the candidate", &document_hash("b", "")), true, false),
+            (progress("earlier", "z"), false, true),
+        ] {
+            let unanswered = vec![("widgets".to_owned(), progress("unanswered", "z"), Instant::now())];
+            let (releases, term) = (of(written.clone()), Some(1));
+            let mut recorded = Recorded { releases, term, unanswered, ..Recorded::default() };
+            recorded.found(of(there.clone()), &of(written.clone()));
+            assert_eq!(recorded.term.is_none(), is_read_anew, "{}", there.release);
+            assert_eq!(recorded.releases != of(written.clone()), is_written_over, "{}", there.release);
+        }
     }
 
     #[test]
