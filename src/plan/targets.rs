@@ -337,6 +337,14 @@ pub fn is_held_here(observed: &Observed, source: &Value) -> bool {
     observed.among.is_none() || !own_pins(observed, &source::pins(&observed.subject.writer, source)).is_empty()
 }
 
+/// Whether a source that has one target names another one than this: that one tells of it, so that none overwrites what the other
+/// wrote.
+pub fn is_told_elsewhere(mapping: &Mapping, observed: &Observed, source: &Value) -> bool {
+    let Some(among) = observed.among.as_ref().filter(|_| !mapping.has_several_targets()) else { return false };
+    let pins = source::pins(&observed.subject.writer, source);
+    own_pins(observed, &pins).is_empty() && among.others().any(|(name, _)| pins.contains_key(name))
+}
+
 /// A source whose pins somebody removed may have objects on any target. It is released by whoever sees that none has any.
 pub fn is_held_by_none(observed: &Observed, source: &Value) -> bool {
     let Some(among) = &observed.among else { return false };

@@ -312,6 +312,22 @@ fn what_is_kept_on_a_target_that_its_source_does_not_name_says_so() {
     assert!(why.to_string().ends_with("is kept: its source does not name this target"), "{why}");
 }
 
+/// It was made for an earlier source of the name, and somebody's finalizer holds it.
+#[test]
+fn one_target_alone_tells_of_a_source_that_has_one() {
+    for (region, west, said) in [("west", "in sync", "Synced"), ("east", "TargetChanged", "TargetChanged")] {
+        let mut targets = in_west("Block");
+        targets.east().objects = targets.west().objects.clone();
+        targets.east().edit("Database", |object| {
+            object["metadata"]["deletionTimestamp"] = json!("2027-01-15T07:59:00Z");
+            object["metadata"]["finalizers"] = json!(["hold"]);
+        });
+        targets.set("region", json!(region));
+        assert_eq!(targets.settle_both(&one("Block")), ["Deleting", west]);
+        assert_eq!(targets.shown(), format!("east west; held by west; {said}"));
+    }
+}
+
 #[test]
 fn the_last_target_releases_the_finalizer() {
     for [first, last] in [["east", "west"], ["west", "east"]] {
