@@ -344,12 +344,12 @@ impl Checker {
         made.side == Side::Source && made.came_back && store.is_some_and(|kinds| !names(kinds))
     }
 
-    /// An engine sends a request.
-    pub fn sent(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
+    /// An engine sends a request to this server, by this host.
+    pub fn sent(&mut self, at: Duration, (process, side, host): (u32, Side, &str), request: &Request) {
         let call = request.call();
         self.check_request(process, request);
         if !is_read(call.verb) {
-            self.check_pause(at, process, side, request);
+            self.check_pause(at, (process, host), request);
         }
         let is_judged = match side {
             Side::Target | Side::Second => call.namespace != RECORDS,
@@ -737,7 +737,7 @@ impl Checker {
         &mut self,
         at: Duration,
         sent: Duration,
-        (process, side): (u32, Side),
+        (process, side, host): (u32, Side, &str),
         request: &Request,
         code: u16,
         heard: Option<Duration>,
@@ -786,7 +786,7 @@ impl Checker {
         }
         self.count_pace(at, process, side, request);
         if let Some(heard) = heard.filter(|_| code == 429) {
-            self.is_told_to_wait(heard, BUSY, process, side, request);
+            self.is_told_to_wait(heard, BUSY, (process, host), request);
         }
         match code {
             400 | 403 | 405 | 422 if heard.is_some() => self.count_refusal(at, process, side, request),

@@ -40,6 +40,8 @@ pub struct Link {
     pub process: u32,
     pub side: Side,
     pub path: &'static str,
+    /// The host that it was dialled by; empty before that.
+    pub host: String,
 }
 
 impl Surroundings for Link {
@@ -50,12 +52,13 @@ impl Surroundings for Link {
     }
 
     fn dial(&self, to: &Uri) -> io::Result<DuplexStream> {
-        let side = Side::of_host(to.host().unwrap_or_default());
+        let host = to.host().unwrap_or_default().to_owned();
+        let side = Side::of_host(&host);
         if !self.shared.lock().server(side).up {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        let shard = usize::from(to.host().is_some_and(|host| host.ends_with(SHARD)));
-        let link = Self { side, ..self.clone() };
+        let shard = usize::from(host.ends_with(SHARD));
+        let link = Self { side, host, ..self.clone() };
         let (shared, process) = (self.shared.clone(), self.process);
         let (client, served) = pipe(move |request| exchange(link.clone(), shard, request));
         *self.shared.lock().connections.entry(process).or_default() += 1;
@@ -187,7 +190,7 @@ fn send(link: &Link, request: &Request, token: Option<HeaderValue>) -> (Sent, Fa
         fate.error = Some(Error::Unauthorized);
     }
     let age = core.age();
-    core.checker.sent(age, link.process, link.side, request);
+    core.checker.sent(age, (link.process, link.side, &link.host), request);
     let call = request.call();
     if core.barred.contains(&link.process) && call.resource == LEASES {
         fate.error = Some(Error::Forbidden);
@@ -307,7 +310,8 @@ fn carry_out(
         link.side.name()
     ));
     core.checker.happened(age, link.side, Some(link.process), &events);
-    core.checker.answered(age, sent.at, (link.process, link.side), request, code, back.map(|back| age + back));
+    let heard = back.map(|back| age + back);
+    core.checker.answered(age, sent.at, (link.process, link.side, &link.host), request, code, heard);
     outcome
 }
 

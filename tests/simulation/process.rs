@@ -169,7 +169,7 @@ fn connections(
         .into_iter()
         .chain(second)
         .map(|(name, side, path)| {
-            let link = Link { shared: shared.clone(), process, side, path };
+            let link = Link { shared: shared.clone(), process, side, path, host: String::new() };
             let source = ConnectionSource::InProcess(InProcess(Arc::new(link)));
             let spec = ConnectionSpec { name: name.into(), source };
             let connection = Connection::of_process(spec, common).expect("a connection");
@@ -180,7 +180,7 @@ fn connections(
 
 /// The provider that lists the plain cluster.
 fn fleet(shared: &Shared, process: u32) -> CustomProviders {
-    let member = Link { shared: shared.clone(), process, side: Side::Source, path: "" };
+    let member = Link { shared: shared.clone(), process, side: Side::Source, path: "", host: String::new() };
     CustomProviders::default().with("fleet", move |_| {
         let names = ["one", "two"].map(|name| ClusterName::try_from(name).expect("a name"));
         let members =

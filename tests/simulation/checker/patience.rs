@@ -6,16 +6,15 @@ use serde_json::Value;
 use sync_engine::sandbox::Request;
 
 use super::super::mapping::Mapping;
-use super::super::server::Side;
 use super::Checker;
 
-/// Process, server, shard and cluster.
-pub(super) type Lane = (u32, Side, usize, String);
+/// Process, host and cluster: at another address, there may be another server.
+pub(super) type Lane = (u32, String, String);
 
 impl Checker {
     /// An engine hears then that a server wants no write to a cluster for so long.
-    pub(super) fn is_told_to_wait(&mut self, heard: Duration, wait: Duration, process: u32, side: Side, to: &Request) {
-        self.pauses.push((lane(process, side, to), heard, heard + wait));
+    pub(super) fn is_told_to_wait(&mut self, heard: Duration, wait: Duration, at: (u32, &str), to: &Request) {
+        self.pauses.push((lane(at, to), heard, heard + wait));
     }
 
     /// What an engine was told by a server is forgotten: it has another connection, or is another process.
@@ -24,9 +23,9 @@ impl Checker {
     }
 
     /// An engine sends a write.
-    pub(super) fn check_pause(&mut self, at: Duration, process: u32, side: Side, request: &Request) {
+    pub(super) fn check_pause(&mut self, at: Duration, (process, host): (u32, &str), request: &Request) {
         self.pauses.retain(|(_, _, until)| *until > at);
-        let lane = lane(process, side, request);
+        let lane = lane((process, host), request);
         if self.pauses.iter().any(|(of, heard, _)| *of == lane && *heard < at) {
             let call = request.call();
             let text =
@@ -56,6 +55,18 @@ impl Checker {
     }
 }
 
-fn lane(process: u32, side: Side, request: &Request) -> Lane {
-    (process, side, request.shard, request.call().cluster.to_string())
+fn lane((process, host): (u32, &str), request: &Request) -> Lane {
+    (process, host.to_owned(), request.call().cluster.to_string())
+}
+
+#[test]
+fn a_server_asks_for_no_write_at_the_address_at_which_it_was_asked() {
+    let (mut checker, second) = (Checker::default(), Duration::from_secs);
+    let body = serde_json::json!({});
+    let write = Request::patch("/api/v1/namespaces/default/configmaps/x", "application/merge-patch+json", &body);
+    checker.is_told_to_wait(second(1), second(5), (0, "target"), &write);
+    for (host, violations) in [("target-2", 0), ("target", 1)] {
+        checker.check_pause(second(2), (0, host), &write);
+        assert_eq!(checker.violations.len(), violations, "{host}");
+    }
 }
