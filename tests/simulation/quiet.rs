@@ -19,6 +19,9 @@ const WATCHES_OF_SECRETS: usize = 4;
 /// How often a process looks in that time whether home has the record of an open release still.
 const LOOKED_AGAIN: usize = 2;
 
+/// How often a process asks in that time whether an address still answers of which it hears nothing else: once a minute.
+const SILENT_MINUTES: usize = 2;
+
 /// How often a source is planned anew where a list came: while it is confirmed that the cluster is the same, and after that.
 const PLANNED: usize = 2;
 
@@ -53,7 +56,12 @@ pub fn check(world: &World) {
         let most =
             if is_awaited { REPEATED * askers } else { CAUGHT_UP * world.plan.shards() * usize::from(catches_up) };
         let is_of_releases = request.ends_with(&format!("/namespaces/{RECORDS}/configmaps"));
-        let looks = if is_of_releases { LOOKED_AGAIN * world.processes.len() } else { 0 };
+        let looks = match request {
+            "get /version" => SILENT_MINUTES * world.plan.shards(),
+            _ if is_of_releases => LOOKED_AGAIN,
+            _ => 0,
+        };
+        let looks = looks * world.processes.len();
         let is_of_source = RESOURCES.iter().any(|(plural, _)| request.contains(&format!("/{plural}/")));
         let reads = if request.starts_with("get ") && is_of_source { PLANNED * lists } else { 0 };
         let most = (most * watches).max(looks) + reads;

@@ -67,6 +67,18 @@ fn what_a_restored_server_has_again_of_a_kind_that_no_record_names_stays() {
     (5..=steps.len()).for_each(|until| holds(&beside(Kcp, &steps[..until]), 4));
 }
 
+/// Nothing is watched at the target, and each of them asks once a minute whether it still answers.
+#[test]
+fn a_quiet_target_is_asked_by_each_process_whether_it_answers() {
+    let steps = [
+        (21_897, Action::Start(1)),
+        (2_312, Action::Start(2)),
+        (201_325, Action::Create(SourceRef { resource: "gadgets", ..X })),
+    ];
+    let run = &held(&beside(Kcp, &steps), 4)[0];
+    assert!(run.trace.iter().any(|line| line.contains("engine 1 get /version")), "it is asked");
+}
+
 /// The former object may be of a kind that is not listed yet.
 #[test]
 fn a_process_that_starts_makes_no_object_beside_that_exists_under_another_kind() {
