@@ -58,18 +58,19 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
 /// Whether an object is orphaned although there is a source of its name.
 fn is_orphaned(world: &World, mapping: &Mapping, made: &Made, source: &Value) -> bool {
     let finalizers = source["metadata"]["finalizers"].to_string();
-    let is_held = finalizers.contains(&format!(".{}\"", made.owner.mapping));
     let is_its_own = text(source, "uid") == made.source_uid;
     let is_deleting = !source["metadata"]["deletionTimestamp"].is_null();
     let is_named = is_sent_to(source, made.side);
+    // Of several targets, the finalizer is about those that the source names.
+    let is_held =
+        finalizers.contains(&format!(".{}\"", made.owner.mapping)) && (mapping.spread == Spread::One || is_named);
     // A source may name fewer targets than have objects of it. Where it has one, the one that it names counts.
     let names_one = || [Side::Target, Side::Second].iter().any(|side| is_sent_to(source, *side));
     let stays_elsewhere = || mapping.spread == Spread::Choice && names_one();
     let is_given = || is_named || mapping.sides(source).contains(&made.side) && !stays_elsewhere();
     let is_forgotten = || mapping.spread != Spread::One && !is_given();
     match mapping.selects(source) {
-        // Of several targets, the finalizer is about those that the source names.
-        _ if is_deleting => is_held && !is_its_own && (mapping.spread == Spread::One || is_named),
+        _ if is_deleting => is_held && !is_its_own,
         true => world.has_forgotten_targets() && is_its_own && is_forgotten(),
         false => is_held != is_its_own,
     }

@@ -286,3 +286,17 @@ fn what_is_on_the_target_that_a_source_may_not_move_to_is_counted() {
     ];
     holds(&several(Spread::Choice, Plain, &steps), 4);
 }
+
+/// The finalizer of the successor is about the other target.
+#[test]
+fn what_an_earlier_source_left_where_its_successor_never_went_is_not_counted_once_that_leaves_the_filter() {
+    let steps = [
+        (0, Action::Create(X)),
+        // What its consumer writes the third time leaves the filter.
+        (4_000, Action::Change(X)),
+        (4_000, Action::Away(Side::Second)),
+        (10_000, Action::Recreate(X)),
+        (10_000, Action::Edit(Edit::When)),
+    ];
+    holds(&several(Spread::Both, Kcp, &steps), 4);
+}
