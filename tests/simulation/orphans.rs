@@ -4,15 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::checker::Checker;
+use super::checker::state_store;
 use super::mapping::{Mapping, Spread};
+use super::process::Process;
 use super::records::{Made, is_sent_to};
 use super::server::Side;
-use super::world::{SourceKey, World, text};
+use super::world::{File, SourceKey, World, text};
+
+/// Mappings whose objects a process takes away from living sources, for it saw their file go. A removal that is held waits.
+pub fn leaving(world: &World, process: &Process) -> BTreeSet<&'static str> {
+    let is_leaving = |name: &&&'static str| {
+        let last = world.shared.lock().checker.last_of(name).cloned();
+        let is_held = world.get(Side::Target, &state_store(&format!("{name}.held"))).is_some();
+        last.is_some_and(|last| last.on_mapping_removed != "Retain") && !is_held
+    };
+    process.removed.iter().filter(is_leaving).copied().collect()
+}
 
 /// Mappings whose published count is not what the records say.
-pub fn miscounts(world: &World, published: &BTreeMap<String, i64>) -> Vec<String> {
-    let expected = expected(world);
+pub fn miscounts(world: &World, leaving: &BTreeSet<&str>, published: &BTreeMap<String, i64>) -> Vec<String> {
+    let expected = expected(world, leaving);
     let miscount = |(label, counted): (&String, &i64)| {
         let mapping = label.trim_start_matches("mapping=\"").trim_end_matches('"');
         let of: Vec<&String> = expected.iter().filter(|(name, _)| name == mapping).map(|(_, owner)| owner).collect();
@@ -23,7 +34,7 @@ pub fn miscounts(world: &World, published: &BTreeMap<String, i64>) -> Vec<String
 }
 
 /// Sources with orphaned objects, each with its mapping. Two resources may have sources of one name.
-fn expected(world: &World) -> BTreeSet<(String, String)> {
+fn expected(world: &World, leaving: &BTreeSet<&str>) -> BTreeSet<(String, String)> {
     let sources = world.sources();
     let identity = |key: &SourceKey| (key.cluster.clone(), world.identity(&key.cluster));
     let identities: BTreeMap<String, String> = sources.keys().map(identity).collect();
@@ -40,11 +51,14 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
                 && identities.get(&key.cluster).is_some_and(|identity| *identity == made.owner.cluster)
         };
         let source = sources.iter().find(|(key, _)| is_owner(key)).map(|(_, source)| source);
-        let of = |source: &Value| {
+        let leaves = leaving.contains(made.owner.mapping.as_str());
+        let is_orphaned = |source: &Value| {
             let governing = core.checker.governing(Some(&world.mapping), made);
-            governing.is_some_and(|mapping| is_orphaned(world, mapping, made, source))
+            // A mapping that is suspended, or retained without its file, does not look at living sources.
+            let is_in_file = made.owner.mapping == world.mapping.name && world.file != File::Missing;
+            (leaves || is_in_file && world.mapping.mode != "Suspend" || is_deleting(source))
+                && governing.is_some_and(|mapping| is_orphaned(world, mapping, leaves, made, source))
         };
-        let is_orphaned = |source| runs_live_rows(world, &core.checker, made) && of(source);
         // What beside its source cannot be seen, or is of a kind that is looked at no more, is not counted.
         // Nor is what came late into the cluster that took the place of its source's.
         let is_at_home = world.plan.is_kcp || made.owner.cluster == plain;
@@ -55,11 +69,14 @@ fn expected(world: &World) -> BTreeSet<(String, String)> {
     orphaned.map(|made| (made.owner.mapping.clone(), format!("{} {}", resource_of(made), made.owner))).collect()
 }
 
-/// Whether an object is orphaned although there is a source of its name.
-fn is_orphaned(world: &World, mapping: &Mapping, made: &Made, source: &Value) -> bool {
+fn is_deleting(source: &Value) -> bool {
+    !source["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// Whether an object is orphaned although there is a source of its name. `leaves`: for all sources, its mapping is removed.
+fn is_orphaned(world: &World, mapping: &Mapping, leaves: bool, made: &Made, source: &Value) -> bool {
     let finalizers = source["metadata"]["finalizers"].to_string();
     let is_its_own = text(source, "uid") == made.source_uid;
-    let is_deleting = !source["metadata"]["deletionTimestamp"].is_null();
     let is_named = is_sent_to(source, made.side);
     // Of several targets, the finalizer is about those that the source names.
     let is_held =
@@ -69,17 +86,9 @@ fn is_orphaned(world: &World, mapping: &Mapping, made: &Made, source: &Value) ->
     let stays_elsewhere = || mapping.spread == Spread::Choice && names_one();
     let is_given = || is_named || mapping.sides(source).contains(&made.side) && !stays_elsewhere();
     let is_forgotten = || mapping.spread != Spread::One && !is_given();
-    match mapping.selects(source) {
-        _ if is_deleting => is_held && !is_its_own,
+    match mapping.selects(source) && !leaves {
+        _ if is_deleting(source) => is_held && !is_its_own,
         true => world.has_forgotten_targets() && is_its_own && is_forgotten(),
         false => is_held != is_its_own,
-    }
-}
-
-/// Whether the mapping that made an object looks at living sources: not while it is suspended, or retained without its file.
-fn runs_live_rows(world: &World, checker: &Checker, made: &Made) -> bool {
-    match made.owner.mapping == world.mapping.name {
-        true => world.mapping.mode != "Suspend",
-        false => checker.last_of(&made.owner.mapping).is_some_and(|last| last.on_mapping_removed != "Retain"),
     }
 }

@@ -1,6 +1,6 @@
 //! A process of the engine in a world: the engine whole, from its event loop down to its HTTP stack.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +49,9 @@ pub struct Process {
     instruments: Instruments,
     reloads: mpsc::Sender<Reload>,
     shutdown: CancellationToken,
+    /// The mappings in the file that it read last, and those that it saw leave it.
+    read: BTreeSet<&'static str>,
+    pub removed: BTreeSet<&'static str>,
 }
 
 impl Process {
@@ -74,7 +77,7 @@ impl Process {
         };
         let (mut task, instruments) = (JoinSet::new(), Instruments::default());
         task.spawn(engine::run(settings, receiver, instruments.clone(), shutdown.clone()));
-        Self { task, instruments, reloads, shutdown }
+        Self { task, instruments, reloads, shutdown, read: BTreeSet::new(), removed: BTreeSet::new() }
     }
 
     /// The figures that it publishes under a metric's name, by their labels.
@@ -99,8 +102,13 @@ impl Process {
         [("a metric", metrics), ("the status page", format!("{:?}", self.instruments.status.latest()))]
     }
 
-    /// Hands it the mappings directory, whose documents are `sound` or not.
-    pub fn reload(&self, shared: &Shared, documents: Option<String>, sound: bool) {
+    /// Hands it the mappings directory, whose documents are `sound` or not; `names`: of its mappings, if they are.
+    pub fn reload(&mut self, shared: &Shared, documents: Option<String>, names: BTreeSet<&'static str>, sound: bool) {
+        if sound {
+            self.removed.extend(self.read.difference(&names));
+            self.removed.retain(|name| !names.contains(name));
+            self.read = names;
+        }
         let readable = documents.map(|text| ("mapping.yaml".to_owned(), text.into_bytes())).into_iter().collect();
         let (reload, answer) = Reload::new(Arc::new(Files { readable, ..Files::default() }));
         // A process that is stopping reads no more.

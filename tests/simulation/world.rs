@@ -18,7 +18,9 @@ use tokio::time::sleep;
 use super::action::{Action, Edit, Forever, Plan, Roster, TENANTS, Versions};
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
-use super::mapping::{CONNECTION, MADE, MORE, Mapping, More, PASSWORD, QUOTA, Spread, WIDGET, file, first, guest};
+use super::mapping::{
+    CONNECTION, GUEST, MADE, MORE, Mapping, More, PASSWORD, QUOTA, Spread, WIDGET, file, first, guest,
+};
 use super::process::{OTHER, Process, THIRD};
 use super::server::{Side, binding, definitions, export, widgets, workspace};
 
@@ -504,8 +506,8 @@ impl World {
         if self.processes.is_empty() {
             self.publish();
         }
-        let process = Process::start(&self.shared, &self.plan, number);
-        process.reload(&self.shared, self.documents(number), self.file != File::Broken);
+        let mut process = Process::start(&self.shared, &self.plan, number);
+        process.reload(&self.shared, self.documents(number), self.names(number), self.file != File::Broken);
         self.started_without_document = self.file == File::Missing;
         self.processes.insert(number, process);
         self.note_rivals();
@@ -531,6 +533,13 @@ impl World {
             File::Missing => None,
             File::Broken => Some("apiVersion: [".to_owned()),
         }
+    }
+
+    /// The mappings of these documents.
+    fn names(&self, process: u32) -> BTreeSet<&'static str> {
+        let guest = (self.has_guest() && process != OTHER).then_some(GUEST);
+        let all = [self.draft.name].into_iter().chain(guest);
+        all.filter(|_| self.file == File::Whole).collect()
     }
 
     /// Whether a second mapping on one resource is in the file.

@@ -329,3 +329,17 @@ fn a_source_that_others_hold_after_its_deletion_gets_nothing_more() {
         }
     }
 }
+
+/// A process that starts later did not see the removal, and keeps what there is.
+#[test]
+fn what_a_removed_mapping_keeps_of_a_source_that_was_stripped_is_counted_by_the_process_that_saw_it_go() {
+    let steps = [
+        (0, Action::Create(X)),
+        (60_000, Action::Edit(Edit::OnMappingRemoved("Delete"))),
+        (60_000, Action::Edit(Edit::Rename("n"))),
+        (0, Action::Strip(X)),
+    ];
+    let deletes = |line: &String| line.contains(" delete configmaps ") && line.contains(" default-");
+    let runs = held(&world(Kcp, &steps), 4);
+    assert!(runs.iter().any(|run| !run.trace.iter().any(deletes)), "each time, the removal came first");
+}

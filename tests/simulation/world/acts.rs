@@ -252,8 +252,9 @@ impl World {
             self.publish();
         }
         let sound = self.file != File::Broken;
-        for (number, process) in &self.processes {
-            process.reload(&self.shared, self.documents(*number), sound);
+        let read: Vec<_> = self.processes.keys().map(|number| (self.documents(*number), self.names(*number))).collect();
+        for (process, (documents, names)) in self.processes.values_mut().zip(read) {
+            process.reload(&self.shared, documents, names, sound);
         }
     }
 
