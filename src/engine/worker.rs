@@ -296,11 +296,12 @@ fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Run {
 
 fn unseen(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     let (source, manager) = (&generation.mapping.source, &pipeline.shared.manager);
-    if !pipeline.has_objects(key) {
-        if manager.cluster(&source.clusters, &key.cluster).is_none() {
-            // What became of its last objects is told by events that come after it is no longer engaged.
-            pipeline.learned.lock().forget_cluster(&key.cluster, key.cluster.as_str());
-        }
+    // A cluster that the controller does not follow yet may have the name of one before. What waits under that name is looked at
+    // again once the engine has heard that the one before left: its sources have another key then.
+    let is_engaged_now = manager.cluster(&source.clusters, &key.cluster).is_some();
+    if !is_engaged_now && !pipeline.has_objects(key) {
+        // What became of its last objects is told by events that come after it is no longer engaged.
+        pipeline.learned.lock().forget_cluster(&key.cluster, key.cluster.as_str());
         return Ended::Dropped;
     }
     let known = manager.cluster_of_identity(&source.clusters, key.cluster.as_str());
@@ -309,7 +310,6 @@ fn unseen(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
         pipeline.controller.enqueue_named(key.in_cluster(cluster.spec.name.clone()), Priority::Initial);
         return Ended::Dropped;
     }
-    let is_engaged_now = manager.cluster(&source.clusters, &key.cluster).is_some();
     if is_engaged_now || !pipeline.are_clusters_known() {
         let detail = format!("source: whether {} is engaged is not known yet", key.cluster);
         return Ended::Waiting(Reasons::one(Cause::Unknown, detail));

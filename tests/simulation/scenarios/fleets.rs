@@ -141,3 +141,20 @@ fn a_cluster_of_two_names_has_a_backoff_for_each() {
     ];
     holds(&fleet(&steps), 8);
 }
+
+/// Its sources were known by what they waited for alone: under the name that both clusters have, and until the engine had heard of the
+/// new one.
+#[test]
+fn sources_of_a_cluster_that_is_rebuilt_before_it_is_listed_again_are_counted_as_orphaned() {
+    let rough = Weather { lost_after: 13, slow: 59, busy: 29, doubled: 35, ..Weather::default() };
+    let plans = [1_010, 1_200, 1_400].map(|pause| {
+        fleet(&[
+            (0, Action::Create(X)),
+            (12_000, Action::List(Roster::Astray)),
+            (60_000, Action::Weather(rough)),
+            (12_000, Action::List(Roster::Listed)),
+            (pause, Action::Rebuild(Side::Source, Ahead::Old)),
+        ])
+    });
+    hold(&plans, 8);
+}
