@@ -560,11 +560,15 @@ pub async fn read_retained(target: Arc<Target>, shared: Arc<Shared>, events: mps
 }
 
 async fn read_once(target: &Target, shared: &Shared, events: &mpsc::Sender<Event>) {
-    let mut failures = 0;
+    let (mut failures, term) = (0, shared.lease.number());
     let mut jitter = Jitter::of(&target.name);
     let what = format!("state stores on target {}", target.name);
     loop {
         let read = shared.inventories(target.endpoint()).list().await;
+        if shared.lease.number() != term && shared.lease.is_held() {
+            // Another process may have written since, and who leads asks anew.
+            return;
+        }
         let state = read.as_ref().map(|_| ()).map_err(ToString::to_string);
         shared.instruments.health.set(&what, Condition::of(state, target.trouble()));
         if let Ok(found) = read {

@@ -527,6 +527,18 @@ async fn the_state_stores_of_a_target_are_not_asked_for_through_a_connection_tha
     assert!(read_retained(target, pipeline.shared.clone(), events).now_or_never().is_some());
 }
 
+/// What it would tell may be from before another process has written; and where nobody answers, one more would ask in each term.
+#[tokio::test(start_paused = true)]
+async fn state_stores_that_were_asked_for_before_a_term_tell_nothing_in_it() {
+    let lease = Lease::of_replica();
+    let pipeline = pipeline(lease.clone());
+    let (target, (events, _news)) = (pipeline.generation().target.clone(), mpsc::channel(8));
+    let mut reading = Box::pin(read_retained(target, pipeline.shared.clone(), events));
+    assert!(reading.as_mut().now_or_never().is_none());
+    lease.take(None, None);
+    assert!(tokio::time::timeout(Duration::from_secs(3600), reading).await.is_ok());
+}
+
 /// Without an election, another process may keep the same state store.
 #[tokio::test]
 async fn a_release_is_over_that_this_process_knows_and_not_one_that_another_has_begun_since() {
