@@ -633,7 +633,9 @@ impl Engine {
         let mode = self.catalog.mapping(&entry.mapping.name).map_or(entry.mapping.mode, |in_file| in_file.mapping.mode);
         let phase = self.limit(&entry.mapping.name, self.phase(entry, mode));
         // One that a state store knows is no new one: its own pipeline tells which document of it goes on.
-        let is_unknown = self.read.contains(&target.name) && !self.retained.contains_key(&slot.mapping);
+        // One that was held up goes on waiting while its target is read anew.
+        let is_told = self.read.contains(&target.name) || self.refused.contains(slot);
+        let is_unknown = is_told && !self.retained.contains_key(&slot.mapping);
         let is_new = is_unknown && self.pipelines.get(slot).is_none_or(|running| !running.pipeline.has_served());
         if phase == Phase::Active
             && is_new
@@ -858,6 +860,20 @@ mod tests {
     use crate::health;
     use crate::multicluster::connection::{ConnectionSource, ConnectionSpec, Held};
 
+    /// With these connections, the first one to its home.
+    fn engine(connections: &[&str]) -> (Engine, mpsc::Receiver<Event>) {
+        let settings = Settings {
+            engine: "main".into(),
+            inventory_namespace: "sync-engine".into(),
+            home: connections[0].into(),
+            connections: connections.iter().map(|name| ((*name).into(), target::tests::connection())).collect(),
+            ..Settings::default()
+        };
+        let (events, received) = mpsc::channel(64);
+        let shared = Arc::new(Shared::new(settings, Instruments::default(), Recorder::default()));
+        (Engine::new(shared, JoinSet::new(), events), received)
+    }
+
     /// The leader before may have recorded a later document there, by which nothing is to be deleted.
     #[tokio::test]
     async fn a_mapping_without_a_file_waits_in_each_term_for_all_targets_to_be_read() {
@@ -870,17 +886,7 @@ spec:
   objects:
     - {id: copy, template: {apiVersion: v1, kind: ConfigMap, data: {size: "1"}}}
 "#;
-        let connections = ["t1", "t2"].map(|name| (name.to_owned(), target::tests::connection()));
-        let settings = Settings {
-            engine: "main".into(),
-            inventory_namespace: "sync-engine".into(),
-            home: "t1".into(),
-            connections: connections.into(),
-            ..Settings::default()
-        };
-        let (events, _received) = mpsc::channel(64);
-        let shared = Arc::new(Shared::new(settings, Instruments::default(), Recorder::default()));
-        let mut engine = Engine::new(shared, JoinSet::new(), events);
+        let (mut engine, _received) = engine(&["t1", "t2"]);
         let store = || Inventory { mapping: "widgets".into(), document: document.into(), ..Inventory::default() };
         for _ in 0..2 {
             engine.leadership();
@@ -889,6 +895,42 @@ spec:
             engine.learn("t2".to_owned(), Vec::new());
             assert_eq!(engine.pipelines.len(), 2);
         }
+    }
+
+    #[tokio::test]
+    async fn a_mapping_that_waits_for_the_edit_of_another_one_waits_also_while_its_target_is_read_anew() {
+        let document = |name: &str, kind: &str, status: &str| {
+            format!(
+                r#"apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {{name: {name}}}
+spec:
+  source: {{apiExport: {{name: widgets, path: "root:widgets"}}, resource: widgets.v1.example.dev}}
+  objects:
+    - {{id: copy, template: {{apiVersion: v1, kind: {kind}}}}}
+{status}"#
+            )
+        };
+        let edited = document("first", "ConfigMap", "  status: {engineConditions: [], observedGeneration: Off}\n");
+        let files = [("first.yaml", edited), ("second.yaml", document("second", "ServiceAccount", ""))];
+        let readable = files.into_iter().map(|(path, text)| (path.into(), text.into_bytes())).collect();
+        let store = || Inventory {
+            mapping: "first".into(),
+            document: document("first", "ConfigMap", "").into(),
+            resource_version: "1".into(),
+            ..Inventory::default()
+        };
+        let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
+        let running = |engine: &Engine| engine.pipelines.keys().map(|slot| slot.mapping.clone()).collect::<Vec<_>>();
+        engine.files = Arc::new(Files { readable, ..Files::default() });
+        engine.update();
+        assert_eq!(running(&engine), ["first", "second"]);
+        engine.learn(DEFAULT_TARGET.to_owned(), vec![store()]);
+        engine.recorded(&Slot::of("first"), store());
+        assert_eq!(running(&engine), ["first"], "both would write the condition `Synced`");
+        engine.leadership();
+        engine.converge();
+        assert_eq!(running(&engine), ["first"]);
     }
 
     #[tokio::test(start_paused = true)]
