@@ -623,7 +623,7 @@ impl Engine {
         };
         if let Some(unread) = self.unread_target(entry) {
             let message = format!(
-                "its document was removed, and `{unread}`, which may hold a later one than the other targets, cannot be read \
+                "its document was removed, and `{unread}`, which may hold a later one than the others, cannot be read \
                  yet: nothing is done; if that target is lost, put the document back, and remove it while the engine runs"
             );
             self.hold_up(slot, Condition::waiting(message));
@@ -806,11 +806,13 @@ impl Engine {
         }
     }
 
-    /// Of a mapping without a file, the target that may hold its latest document and was not read yet. Until then, what the
-    /// engine knows of it may be what a later document forbids.
+    /// Of a mapping without a file, the target, or home, that may hold its latest document and was not read yet. Until then, what
+    /// the engine knows of it may be what a later document forbids.
     fn unread_target(&self, entry: &Entry) -> Option<String> {
+        let settings = &self.shared.settings;
         let is_known_from_stores = entry.standing == Standing::Retained && entry.file.is_none();
-        let targets = self.slots(&entry.mapping).into_values();
+        let home = settings.home_connection().map(|_| settings.home.clone());
+        let targets = self.slots(&entry.mapping).into_values().chain(home);
         targets.filter(|_| is_known_from_stores).find(|target| !self.read.contains(target))
     }
 
@@ -876,7 +878,7 @@ mod tests {
 
     /// The leader before may have recorded a later document there, by which nothing is to be deleted.
     #[tokio::test]
-    async fn a_mapping_without_a_file_waits_in_each_term_for_all_targets_to_be_read() {
+    async fn a_mapping_without_a_file_waits_in_each_term_for_home_and_all_targets_to_be_read() {
         let document = r#"apiVersion: sync-engine.dev/v1alpha1
 kind: Mapping
 metadata: {name: widgets}
@@ -886,13 +888,16 @@ spec:
   objects:
     - {id: copy, template: {apiVersion: v1, kind: ConfigMap, data: {size: "1"}}}
 "#;
-        let (mut engine, _received) = engine(&["t1", "t2"]);
+        let all = ["home", "t1", "t2"];
+        let (mut engine, _received) = engine(&all);
         let store = || Inventory { mapping: "widgets".into(), document: document.into(), ..Inventory::default() };
-        for _ in 0..2 {
+        for unread in all {
             engine.leadership();
-            engine.learn("t1".to_owned(), vec![store()]);
-            assert_eq!(engine.pipelines.len(), 0, "what the other target has may forbid what this one says");
-            engine.learn("t2".to_owned(), Vec::new());
+            for target in all.into_iter().filter(|target| *target != unread) {
+                engine.learn(target.to_owned(), vec![store()]);
+            }
+            assert_eq!(engine.pipelines.len(), 0, "what {unread} has may forbid what the others say");
+            engine.learn(unread.to_owned(), Vec::new());
             assert_eq!(engine.pipelines.len(), 2);
         }
     }
