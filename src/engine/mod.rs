@@ -658,9 +658,11 @@ impl Engine {
 
     /// A removed mapping has nothing to look after if it was refused from its first document on, and no state store knows it.
     fn forget_what_never_ran(&mut self) {
+        // One without a file is known from state stores alone, which may be about to be read again.
+        let are_stores_read = self.targets.keys().all(|target| self.read.contains(target));
         let never_ran = |name: &str, entry: &Entry| {
-            // One without a file is known from state stores alone, which may be about to be read again.
-            let is_gone = entry.standing == Standing::Retained && entry.generation == 1 && entry.file.is_some();
+            let is_sure = entry.file.is_some() || are_stores_read;
+            let is_gone = entry.standing == Standing::Retained && entry.generation == 1 && is_sure;
             let is_refused = self.refused.iter().any(|slot| slot.mapping == name);
             is_gone && is_refused && !self.retained.contains_key(name) && self.pipelines_of(name).next().is_none()
         };
@@ -900,6 +902,31 @@ spec:
             engine.learn(unread.to_owned(), Vec::new());
             assert_eq!(engine.pipelines.len(), 2);
         }
+    }
+
+    /// The leader before may have ended what waited here for a connection.
+    #[tokio::test]
+    async fn a_mapping_that_never_ran_and_that_no_state_store_names_any_more_is_forgotten() {
+        let document = r#"apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: widgets}
+spec:
+  source: {apiExport: {name: widgets, path: "root:widgets"}, resource: widgets.v1.example.dev}
+  target: {cluster: elsewhere}
+  objects:
+    - {id: copy, template: {apiVersion: v1, kind: ConfigMap, data: {size: "1"}}}
+"#;
+        let (mut engine, _received) = engine(&["home", "other"]);
+        ["home", "other"].iter().for_each(|name| assert!(engine.target(name).is_some()));
+        let store = Inventory { mapping: "widgets".into(), document: document.into(), ..Inventory::default() };
+        engine.learn("home".to_owned(), vec![store]);
+        let is_known = |engine: &Engine| engine.catalog.mapping("widgets").is_some();
+        assert!(is_known(&engine) && engine.pipelines.is_empty(), "nobody gave its connection");
+        engine.leadership();
+        engine.learn("home".to_owned(), Vec::new());
+        assert!(is_known(&engine), "another target may know it");
+        engine.learn("other".to_owned(), Vec::new());
+        assert!(!is_known(&engine));
     }
 
     #[tokio::test]
