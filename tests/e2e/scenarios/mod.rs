@@ -20,7 +20,6 @@ mod operation;
 mod orphans;
 mod outages;
 mod ownership;
-mod partitions;
 mod refusals;
 mod related;
 mod reload;
@@ -50,7 +49,6 @@ pub fn cases() -> Vec<Case> {
         status::cases(),
         deletion::cases(),
         ownership::cases(),
-        partitions::cases(),
         restarts::cases(),
         reload::cases(),
         cost::cases(),
