@@ -39,11 +39,6 @@ impl Mappings {
         fs::rename(draft, self.folder.join(file)).expect("a file");
     }
 
-    /// Writes into the file as it stands, so that a reader can meet it half-written.
-    pub fn overwrite(&self, file: &str, text: &str) {
-        fs::write(self.folder.join(file), self.fill(text)).expect("a file");
-    }
-
     pub fn remove(&self, file: &str) {
         fs::remove_file(self.folder.join(file)).expect("a file to remove");
     }
