@@ -2,7 +2,7 @@
 //! cluster. On real servers; where one is missing, the themes that need nothing else run on the in-memory ones of the
 //! sandbox.
 //!
-//! `cargo test --test e2e` runs all; `cargo test --test e2e -- kcp::deletion` those whose name contains the words.
+//! `cargo test --test e2e` runs all; `cargo test --test e2e -- kcp::orphans` those whose name contains the words.
 //! A machine without Go, or without a `kcp` binary, lists the cases that need it as not run, with the reason;
 //! `SYNC_ENGINE_REQUIRE_SERVERS=1` makes that a failure.
 

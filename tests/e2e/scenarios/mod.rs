@@ -5,7 +5,6 @@ mod bad_input;
 mod beside;
 mod chart;
 mod cost;
-mod deletion;
 mod examples;
 mod fleets;
 mod forms;
@@ -47,7 +46,6 @@ pub fn cases() -> Vec<Case> {
         spec::cases(),
         objects::cases(),
         status::cases(),
-        deletion::cases(),
         ownership::cases(),
         restarts::cases(),
         reload::cases(),

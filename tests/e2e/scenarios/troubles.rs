@@ -16,7 +16,11 @@ pub fn cases() -> Vec<Case> {
 const NAMED: &str = "<mapping>
   objects:
     - id: widget
-      template: {apiVersion: <group>/v1, kind: Widget, metadata: {name: '{{ placement.name }}-<object>'}, spec: '${{ source.spec }}'}
+      template:
+        apiVersion: <group>/v1
+        kind: Widget
+        metadata: {name: '{{ placement.name }}-<object>'}
+        spec: {size: \"${{ source.spec.size | default(none) | required('say how large it shall be') }}\"}
   lifecycle: {stuckAfter: <long>}
   release: {maxFailing: 100%}
   reconcile: {backoff: {min: 1s, max: 2s}}
@@ -73,7 +77,7 @@ fn masked(stage: &Stage, text: &str) -> String {
     Regex::new(r"\b[a-z0-9]{8,}\b").expect("a pattern").replace_all(&text, hash).into_owned()
 }
 
-async fn another_name_in_the_mapping_and_a_deletion_that_hangs(stage: &Stage) {
+async fn another_name_in_the_mapping_and_a_deletion_that_needs_no_rendering_and_hangs(stage: &Stage) {
     let edition = |object: &str, long: &str| NAMED.replace("<object>", object).replace("<long>", long);
     let (world, engine) = stage.running_with(&edition("a", "15m")).await;
     let copy = world.made("it", json!({"size": 1})).await;
@@ -85,6 +89,12 @@ async fn another_name_in_the_mapping_and_a_deletion_that_hangs(stage: &Stage) {
     world.mappings.write("widgets.yaml", &edition("a", "15m"));
     world.alpha.synced("it", "True", "Synced").await;
 
+    world.alpha.patch("it", json!({"spec": {"size": null}})).await;
+    let condition = world.alpha.synced("it", "False", "RenderFailed").await;
+    assert!(condition["message"].as_str().is_some_and(|text| text.contains("say how large")), "{condition}");
+    shown(stage, &engine, "RenderFailed").await;
+    assert_eq!(world.target.again(&copy).await["spec"], json!({"size": 1}), "a failed rendering writes nothing");
+
     world.target.edit(&copy, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
     world.alpha.delete("it").await;
     world.alpha.synced("it", "False", "Deleting").await;
@@ -92,6 +102,8 @@ async fn another_name_in_the_mapping_and_a_deletion_that_hangs(stage: &Stage) {
     world.mappings.write("widgets.yaml", &edition("a", "1s"));
     world.alpha.synced("it", "False", "Stuck").await;
     shown(stage, &engine, "Stuck").await;
+    assert_eq!(world.alpha.holds("it").await, [format!("sync-engine.dev/main.{}", world.name)]);
     world.target.edit(&copy, json!({"metadata": {"finalizers": null}})).await;
     world.alpha.gone("it").await;
+    assert_eq!(world.target.find(&world.alpha, "it").await, None, "it goes first");
 }
