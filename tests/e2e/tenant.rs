@@ -127,15 +127,6 @@ impl Tenant {
         .await;
     }
 
-    /// Waits until no engine holds the object.
-    pub async fn let_go(&self, name: &str) {
-        eventually(&format!("{name} is let go"), async || {
-            let held = self.holds(name).await;
-            held.is_empty().then_some(()).ok_or_else(|| format!("{held:?}"))
-        })
-        .await;
-    }
-
     /// Makes a namespace of its own beside the tenant's; a tenant of one cluster can have several.
     pub async fn with_namespace(&self, namespace: &str) -> Self {
         let document = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});

@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use data_encoding::BASE64;
-use http::Method;
 use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
@@ -13,12 +12,13 @@ use crate::credentials::{NOBODY, token};
 use crate::engine::Launch;
 use crate::eventually::eventually;
 use crate::kube::ApiServer;
-use crate::rest::{Answer, Patch};
+use crate::rest::Patch;
 use crate::target::namespace;
 use crate::tenant::Tenant;
 use crate::world::{WIDGETS, World};
 
 use super::ownership::WITH_SERVICE_ACCOUNT;
+use super::troubles;
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -27,7 +27,6 @@ pub fn cases() -> Vec<Case> {
         case!(profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_credential).on_kube(),
         case!(the_clusters_that_kind_lists_are_followed).on_kube(),
         case!(a_rotated_credential_keeps_the_caches_and_a_broken_one_is_reported).on_kube(),
-        case!(each_namespace_is_a_cluster_of_its_own).on_kube(),
     ]
 }
 
@@ -88,7 +87,7 @@ impl<'w> Fleet<'w> {
 }
 
 /// One cluster more, with the API and a namespace of the same name as the first's.
-pub(super) async fn cluster(world: &World<'_>, name: &str) -> (ApiServer, Tenant) {
+async fn cluster(world: &World<'_>, name: &str) -> (ApiServer, Tenant) {
     let server = world.stage.fleet.own_cluster(&format!("{}-{name}", world.stage.id)).await;
     let admin = server.admin().await;
     world.api.install(&admin).await;
@@ -254,7 +253,7 @@ async fn profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_cre
     fleet.world.mappings.write("provider.yaml", &PROVIDER.replace("<clusters>", &list));
 
     let mut engine = fleet.launch().flag("--access-providers", access.display()).ready().await;
-    first.create("a", json!({"size": 1})).await;
+    first.create("it", json!({"size": 1})).await;
     let profile = json!({
         "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile",
         "metadata": {"name": "a"}, "spec": {"clusterManager": {"name": "ours"}},
@@ -279,13 +278,13 @@ async fn profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_cre
         hub.patch(Patch::Merge, &format!("{path}/status"), &status).await;
     };
     becomes("True", "ours").await;
-    first.synced("a", "True", "Synced").await;
+    first.synced("it", "True", "Synced").await;
 
     becomes("True", "nobody").await;
     engine.becomes_degraded("ClusterProvider", "forbidden").await;
     becomes("False", "ours").await;
-    first.patch("a", json!({"spec": {"size": 2}})).await;
-    fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
+    first.patch("it", json!({"spec": {"size": 2}})).await;
+    fleet.world.target.has_spec(first, "it", json!({"size": 2})).await;
 
     // A mapping selects it by a property. Where the status says nothing of properties, the edit is held.
     let located = async |properties: Value| {
@@ -297,14 +296,15 @@ async fn profiles_of_a_hub_list_clusters_and_programs_of_the_engine_give_the_cre
     engine.says_of(edit, &["is held", "properties of the source's cluster are not known"]).await;
     located(json!([{"name": "location", "value": "north"}])).await;
     engine.says(&["the document in the file is in force now"]).await;
-    first.synced("a", "True", "Synced").await;
+    first.synced("it", "True", "Synced").await;
     located(json!([{"name": "location", "value": "south"}])).await;
-    first.synced("a", "False", "Retained").await;
-    first.patch("a", json!({"spec": {"size": 3}})).await;
+    first.synced("it", "False", "Retained").await;
+    troubles::shown(stage, &engine, "Retained").await;
+    first.patch("it", json!({"spec": {"size": 3}})).await;
     fleet.world.settled().await;
-    fleet.world.target.has_spec(first, "a", json!({"size": 2})).await;
+    fleet.world.target.has_spec(first, "it", json!({"size": 2})).await;
     located(json!([{"name": "location", "value": "north"}])).await;
-    fleet.world.target.has_spec(first, "a", json!({"size": 3})).await;
+    fleet.world.target.has_spec(first, "it", json!({"size": 3})).await;
 
     hub.delete(&path).await;
     engine.says(&["cluster disengaged", "Removed"]).await;
@@ -331,52 +331,4 @@ async fn the_clusters_that_kind_lists_are_followed(stage: &Stage) {
     fleet.unlist("a");
     engine.says(&["cluster disengaged", "Removed"]).await;
     assert_eq!(fleet.world.target.copies().await.len(), 1);
-}
-
-async fn each_namespace_is_a_cluster_of_its_own(stage: &Stage) {
-    let world = stage.widgets().await;
-    let (first, second) = (&world.alpha, &world.beta);
-    let namespaces = [&first.namespace, &second.namespace];
-    let label = async |namespace: &str| {
-        let change = json!({"metadata": {"labels": {"fleet": stage.id}}});
-        first.rest.patch(Patch::Merge, &format!("/api/v1/namespaces/{namespace}"), &change).await;
-    };
-    label(namespaces[0]).await;
-    let list = format!("namespaces: {{connection: source, selector: {{matchLabels: {{fleet: {}}}}}}}", stage.id);
-    world.mappings.write("provider.yaml", &PROVIDER.replace("<clusters>", &list));
-    // There before the engine, and after it.
-    first.create("same", json!({"size": 1})).await;
-    second.create("same", json!({"size": 2})).await;
-    let mut engine = world.engine().await;
-    first.synced("same", "True", "Synced").await;
-    first.create_synced("other", json!({"size": 3})).await;
-    assert_eq!(world.target.copies().await.len(), 2, "a namespace that is not chosen is no cluster");
-    label(namespaces[1]).await;
-    second.synced("same", "True", "Synced").await;
-    first.patch("same", json!({"spec": {"size": 4}})).await;
-    world.target.has_spec(first, "same", json!({"size": 4})).await;
-    world.target.has_spec(second, "same", json!({"size": 2})).await;
-
-    // Its sources are released when the namespace goes, and one of the same name is another cluster.
-    let path = format!("/api/v1/namespaces/{}", namespaces[1]);
-    let former = world.target.copy(second, "same").await;
-    first.rest.delete(&path).await;
-    // The shared source cluster has no controller that empties namespaces, so the case does what it does.
-    second.remove("same").await;
-    let mut namespace = first.rest.get(&path).await.expect("a namespace that is being deleted");
-    namespace["spec"]["finalizers"] = json!([]);
-    let finalized = first
-        .rest
-        .call(Method::PUT, &format!("{path}/finalize"), "application/json", namespace.to_string().into())
-        .await;
-    assert!(finalized.as_ref().is_ok_and(Answer::is_success), "{finalized:?}");
-    engine.says(&["cluster disengaged", namespaces[1]]).await;
-    assert_eq!(world.target.copies().await.len(), 2);
-    let again = second.with_namespace(namespaces[1]).await;
-    label(namespaces[1]).await;
-    again.create_synced("same", json!({"size": 5})).await;
-    let copy = world.target.has_spec(&again, "same", json!({"size": 5})).await;
-    let cluster = |copy: &Value| copy["metadata"]["annotations"]["sync-engine.dev/cluster"].clone();
-    assert!(cluster(&copy).is_string() && cluster(&copy) != cluster(&former), "{copy}");
-    assert_ne!(copy["metadata"]["namespace"], former["metadata"]["namespace"]);
 }

@@ -26,7 +26,6 @@ mod replicas;
 mod restarts;
 mod retention;
 mod rights;
-mod selection;
 mod served_sources;
 mod spec;
 mod status;
@@ -58,7 +57,6 @@ pub fn cases() -> Vec<Case> {
     ];
     let on_real_servers = [
         targets::cases(),
-        selection::cases(),
         kubectl::cases(),
         chart::cases(),
         informers::cases(),
