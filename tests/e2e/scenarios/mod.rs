@@ -10,7 +10,6 @@ mod fleets;
 mod forms;
 mod informers;
 mod installation;
-mod isolation;
 mod kubectl;
 mod mongodb;
 mod mongodb_operator;
@@ -23,7 +22,6 @@ mod refusals;
 mod related;
 mod reload;
 mod replicas;
-mod restarts;
 mod retention;
 mod rights;
 mod served_sources;
@@ -41,12 +39,10 @@ use crate::case::Case;
 /// All cases; those that stop a shared server come last, so that the others need not wait for them.
 pub fn cases() -> Vec<Case> {
     let anywhere = [
-        isolation::cases(),
         spec::cases(),
         objects::cases(),
         status::cases(),
         ownership::cases(),
-        restarts::cases(),
         reload::cases(),
         cost::cases(),
         retention::cases(),

@@ -18,6 +18,7 @@ pub fn cases() -> Vec<Case> {
         case!(an_engine_at_its_limits_deletes_nothing_and_says_what_to_raise),
         case!(marks_say_whose_an_object_is).in_memory(),
         case!(an_observing_mapping_writes_nothing).on_kube(),
+        case!(the_first_signal_drains).in_memory(),
         case!(events_tell_consumers_of_their_sources_and_the_provider_of_documents).on_both(),
     ]
 }
@@ -142,4 +143,20 @@ async fn an_observing_mapping_writes_nothing(stage: &Stage) {
 
     world.mappings.write("widgets.yaml", &in_mode("Enforce"));
     world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
+}
+
+async fn the_first_signal_drains(stage: &Stage) {
+    const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+    let (world, mut engine) = stage.running().await;
+    for name in NAMES {
+        world.alpha.create(name, json!({"size": 1})).await;
+    }
+    let status = engine.terminate().await;
+    assert_eq!(status.code(), Some(0), "{}", engine.log().join("\n"));
+    let _engine = world.engine().await;
+    for name in NAMES {
+        world.target.has_spec(&world.alpha, name, json!({"size": 1})).await;
+        world.alpha.synced(name, "True", "Synced").await;
+    }
+    assert_eq!(world.target.copies().await.len(), NAMES.len(), "no object stands twice");
 }

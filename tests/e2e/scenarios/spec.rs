@@ -1,4 +1,4 @@
-//! What consumers write arrives downstream, all of it and nothing else.
+//! What consumers write arrives downstream, all of it and nothing else; and so does the status upstream.
 
 use std::time::Duration;
 
@@ -8,10 +8,13 @@ use crate::case::{Case, Stage, case};
 use crate::eventually::eventually;
 use crate::target::uid;
 
+/// How long a quiet engine is watched.
+const QUIET: Duration = Duration::from_secs(15);
+
 pub fn cases() -> Vec<Case> {
     vec![
         case!(what_people_do_to_an_object_is_put_right_and_their_own_fields_stay),
-        case!(values_arrive_as_the_server_stored_them),
+        case!(values_arrive_and_come_back_as_the_servers_store_them_and_a_restart_writes_nothing).on_both(),
     ]
 }
 
@@ -77,18 +80,36 @@ fn awkward() -> Value {
     })
 }
 
-async fn values_arrive_as_the_server_stored_them(stage: &Stage) {
-    let (world, _engine) = stage.running().await;
+async fn values_arrive_and_come_back_as_the_servers_store_them_and_a_restart_writes_nothing(stage: &Stage) {
+    let (world, mut engine) = stage.running().await;
     world.alpha.create("it", awkward()).await;
     let mut named = awkward();
     named["port"] = json!("http");
     world.beta.create("it", named).await;
+    let reported = json!({"phase": "Running", "version": "7.0", "ready": 3, "load": 0.25, "healthy": true});
     for tenant in [&world.alpha, &world.beta] {
         let stored = tenant.object("it").await["spec"].clone();
         assert_eq!(stored["big"], 9_007_199_254_740_993_i64, "the source's server keeps the integer");
-        world.target.has_spec(tenant, "it", stored).await;
+        let copy = world.target.has_spec(tenant, "it", stored).await;
+        tenant.status("it", json!({"phase": "Pending"})).await;
+        world.target.report(&copy, reported.clone()).await;
+        tenant.status("it", reported.clone()).await;
+        tenant.synced("it", "True", "Synced").await;
     }
-    // What the server keeps in another form is not written again and again.
-    world.settled().await;
-    world.no_write(Duration::from_secs(3)).await;
+    let later = json!({"phase": "Failed", "ready": 0, "load": 1.0, "healthy": false});
+    world.target.operate(&world.alpha, "it", later).await;
+    world.alpha.status("it", json!({"phase": "Failed", "ready": 0, "healthy": false})).await;
+
+    // What a server keeps in another form is not written again and again, and not by a process that starts either.
+    let before = world.settled().await.len();
+    assert!(engine.terminate().await.success());
+    let mut engine = world.engine().await;
+    world.no_write(QUIET).await;
+    let new: Vec<_> = world.writes().into_iter().skip(before).collect();
+    assert!(new.is_empty(), "a restart in sync writes: {new:?}");
+
+    // It is idle, not dead.
+    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
+    world.target.has(&world.alpha, "it", json!({"spec": {"size": 2}})).await;
+    engine.is_running().expect("the engine runs on");
 }

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::fleets::secret;
 use crate::case::{Case, Stage, case};
 use crate::engine::Launch;
+use crate::eventually::becomes;
 use crate::kube::ApiServer;
 use crate::rest::Patch;
 use crate::target::Target;
@@ -13,7 +14,7 @@ use crate::world::World;
 pub fn cases() -> Vec<Case> {
     vec![
         case!(each_item_of_a_list_is_a_target_and_one_that_is_down_delays_no_other),
-        case!(two_targets_that_are_one_cluster_are_left_alone).on_kube(),
+        case!(connections_to_one_cluster_are_reported_and_no_two_targets_of_one_mapping).on_kube(),
         case!(every_cluster_that_a_provider_lists_under_a_label_is_a_target).on_kube(),
     ]
 }
@@ -119,14 +120,32 @@ async fn each_item_of_a_list_is_a_target_and_one_that_is_down_delays_no_other(st
     engine.is_running().expect("it runs");
 }
 
-async fn two_targets_that_are_one_cluster_are_left_alone(stage: &Stage) {
+/// A second mapping on the same resource: another kind of object, and no word upstream.
+const SETTINGS: &str = r#"
+apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {name: <name>-settings}
+spec:
+  source: <source>
+  target: {cluster: west}
+  objects:
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}
+  status: {observedGeneration: Off, engineConditions: []}
+"#;
+
+async fn connections_to_one_cluster_are_reported_and_no_two_targets_of_one_mapping(stage: &Stage) {
     let world = stage.unmapped(true).await;
+    world.mappings.write("settings.yaml", SETTINGS);
     world.mappings.write("widgets.yaml", &format!("{ONE}  lifecycle: {{onMappingRemoved: Delete}}\n"));
     let same = format!("west={}", world.target_kubeconfig.display());
     let mut engine = world.launch().and_flag("--connection", same).start();
-    world.alpha.create("it", json!({"version": "west"})).await;
+    world.alpha.create("it", json!({"size": 1, "version": "west"})).await;
     engine.becomes_unready("mapping", "are one cluster").await;
-    assert!(world.target.copies().await.is_empty(), "nothing is written");
+    engine.says(&["`target` and `west`", "lead to one cluster"]).await;
+    let settings = Target { mapping: format!("{}-settings", world.target.mapping), ..world.target.clone() };
+    becomes("the mapping of one of them works", 1, async || settings.labelled("/api/v1/configmaps").await.len()).await;
+    assert!(world.target.copies().await.is_empty(), "nothing is written by the other");
     world.mappings.remove("widgets.yaml");
     engine.becomes_ready().await;
 }
