@@ -22,7 +22,7 @@ mod webhook;
 mod world;
 
 // Everything names them from here, wherever they are shared with.
-use real::{api, audit, credentials, eventually, kcp, kube, machine, process, proxy, rest, servers};
+use real::{api, audit, credentials, eventually, kcp, kube, machine, process, rest, servers};
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -255,22 +255,6 @@ impl World<'_> {
         }
     }
 
-    /// The launch whose kubeconfigs name a proxy.
-    pub fn launch_through(&self, proxy: &str) -> Launch {
-        // Engines read their kubeconfigs again.
-        let port = proxy.rsplit(':').next().unwrap_or_default();
-        let through = |kubeconfig: &Path, name: &str| {
-            let name = &format!("{name}-by-{port}.kubeconfig");
-            let text = fs::read_to_string(kubeconfig).expect("the kubeconfig");
-            let through = text.replace("{server:", &format!("{{proxy-url: \"{proxy}\", server:"));
-            assert_ne!(text, through, "it names its server otherwise");
-            self.stage.keep(name, &through)
-        };
-        let target = through(&self.target_kubeconfig, "target");
-        let launch = self.launch().flag("--target-kubeconfig", target.display());
-        self.at_source(launch, &through(&self.source_kubeconfig, "source"))
-    }
-
     /// Another mappings directory, without a mapping yet.
     pub fn second_mappings(&self, folder: &str) -> Mappings {
         let mappings = self.mappings.beside(self.stage.folder.join(folder));

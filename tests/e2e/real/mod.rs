@@ -8,6 +8,5 @@ pub mod kcp;
 pub mod kube;
 pub mod machine;
 pub mod process;
-pub mod proxy;
 pub mod rest;
 pub mod servers;

@@ -1,4 +1,4 @@
-//! What the people see who run the engine: health, metrics, flags and signals.
+//! What the people see who run the engine: events, metrics, flags and signals.
 
 use std::time::Duration;
 
@@ -6,24 +6,21 @@ use serde_json::json;
 
 use crate::case::{Case, Stage, case};
 use crate::eventually::eventually;
-use crate::proxy::Proxy;
 use crate::rest::Rest;
 use crate::target::uid;
 use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(health_and_metrics_are_served).on_kube(),
-        case!(a_proxy_leads_to_both_servers),
         case!(an_engine_at_its_limits_deletes_nothing_and_says_what_to_raise),
         case!(marks_say_whose_an_object_is).in_memory(),
         case!(an_observing_mapping_writes_nothing).on_kube(),
         case!(the_first_signal_drains).in_memory(),
-        case!(events_tell_consumers_of_their_sources_and_the_provider_of_documents).on_both(),
+        case!(events_and_metrics_tell_of_sources_and_of_documents).on_both(),
     ]
 }
 
-async fn events_tell_consumers_of_their_sources_and_the_provider_of_documents(stage: &Stage) {
+async fn events_and_metrics_tell_of_sources_and_of_documents(stage: &Stage) {
     let world = stage.widgets().await;
     if let Some(provider) = &world.provider {
         provider.claim(&world.api, &["events"]).await;
@@ -31,7 +28,7 @@ async fn events_tell_consumers_of_their_sources_and_the_provider_of_documents(st
     for workspace in &world.workspaces {
         workspace.accept(&world.api, &["events"]).await;
     }
-    let _engine = world.launch().environment("SYNC_ENGINE_EVENTS", "true").ready().await;
+    let engine = world.launch().environment("SYNC_ENGINE_EVENTS", "true").ready().await;
     world.alpha.create_synced("it", json!({"size": 1})).await;
     let reasons = async |rest: &Rest, namespace: &str, name: &str| -> Vec<String> {
         let all = rest.list(&format!("/api/v1/namespaces/{namespace}/events")).await;
@@ -43,21 +40,6 @@ async fn events_tell_consumers_of_their_sources_and_the_provider_of_documents(st
         (told == ["Normal Synced"]).then_some(()).ok_or_else(|| format!("{told:?}"))
     })
     .await;
-    // The namespace of the state store stands by now.
-    world.mappings.write("widgets.yaml", &WIDGETS.replace("Pending", "Waiting"));
-    let notes = format!("notes-{}", stage.id);
-    eventually("the provider is told of the document", async || {
-        let told = reasons(&world.target.rest, &notes, &format!("main.{}", world.name)).await;
-        told.contains(&"Normal DocumentLoaded".to_owned()).then_some(()).ok_or_else(|| format!("{told:?}"))
-    })
-    .await;
-}
-
-async fn health_and_metrics_are_served(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    let health = engine.probe("/healthz").await.expect("an answer");
-    assert_eq!(health.status, 200);
-    world.alpha.create_synced("it", json!({"size": 1})).await;
     eventually("the metrics count what was done", async || {
         for name in ["sync_engine_writes_total", "sync_engine_reconcile_total", "sync_engine_clusters_engaged"] {
             let value = engine.metric(name).await;
@@ -67,24 +49,14 @@ async fn health_and_metrics_are_served(stage: &Stage) {
     })
     .await;
 
-    assert_eq!(engine.metric("sync_engine_invalid_documents").await, 0.0);
-    world.mappings.write("widgets.yaml", &WIDGETS.replace("  status:\n", "  stattus:\n"));
-    eventually("the metrics know of the broken mapping", async || {
-        let errors = engine.metric("sync_engine_invalid_documents").await;
-        (errors >= 1.0).then_some(()).ok_or_else(|| format!("{errors} errors"))
+    // The namespace of the state store stands by now.
+    world.mappings.write("widgets.yaml", &WIDGETS.replace("Pending", "Waiting"));
+    let notes = format!("notes-{}", stage.id);
+    eventually("the provider is told of the document", async || {
+        let told = reasons(&world.target.rest, &notes, &format!("main.{}", world.name)).await;
+        told.contains(&"Normal DocumentLoaded".to_owned()).then_some(()).ok_or_else(|| format!("{told:?}"))
     })
     .await;
-    engine.is_running().expect("the engine stays up");
-}
-
-async fn a_proxy_leads_to_both_servers(stage: &Stage) {
-    let world = stage.widgets().await;
-    let proxy = Proxy::start().await;
-    let _engine = world.launch_through(&proxy.url).ready().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    world.target.operate(&world.alpha, "it", json!({"phase": "Running"})).await;
-    world.alpha.status("it", json!({"phase": "Running"})).await;
-    assert_eq!(proxy.asked().len(), 2, "{:?}", proxy.asked());
 }
 
 /// The engine needs more watches than it may run, and then more memory.

@@ -94,17 +94,30 @@ async fn socks(stream: &mut TcpStream) -> String {
 async fn asked_through(speaks: Speaks, scheme: &str, server: &str) -> (Result<(), RequestError>, String) {
     let sandbox = Options::kubernetes().start().await.unwrap();
     let proxy = Proxy::start(speaks, sandbox.url().trim_start_matches("http://")).await;
-    let mut kubeconfig: Value = serde_json::from_str(&kubeconfig(server, json!({"token": sandbox.token()}))).unwrap();
-    kubeconfig["clusters"][0]["cluster"]["proxy-url"] = format!("{scheme}{}", proxy.address).into();
+    let kubeconfig = kubeconfig(server, json!({"token": sandbox.token()}));
+    let answered = answered_through(&format!("{scheme}{}", proxy.address), &kubeconfig).await;
+    let port = proxy.address.port().to_string();
+    (answered, proxy.asked().replace(&port, "PORT"))
+}
+
+/// Writes and reads an object by a kubeconfig with a proxy.
+async fn answered_through(proxy: &str, kubeconfig: &str) -> Result<(), RequestError> {
+    let mut kubeconfig: Value = serde_json::from_str(kubeconfig).unwrap();
+    kubeconfig["clusters"][0]["cluster"]["proxy-url"] = proxy.into();
     let endpoint = connection(&kubeconfig.to_string()).endpoint();
     let path = ApiPath::object(&resource("configmaps.v1"), "default", "a").unwrap();
     let body = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}"#;
-    let answered = match endpoint.apply(&path, "me", false, body).await {
-        Ok(_) => endpoint.get(&path).await.map(drop),
-        Err(error) => Err(error),
-    };
-    let port = proxy.address.port().to_string();
-    (answered, proxy.asked().replace(&port, "PORT"))
+    endpoint.apply(&path, "me", false, body).await?;
+    endpoint.get(&path).await.map(drop)
+}
+
+#[tokio::test]
+async fn tls_is_spoken_with_the_server_behind_a_proxy() {
+    let sandbox = Options::kubernetes().encrypted().start().await.unwrap();
+    let address = sandbox.url().trim_start_matches("https://").to_owned();
+    let proxy = Proxy::start(Speaks::Connect { answer: "200 Connection established" }, &address).await;
+    answered_through(&format!("http://{}", proxy.address), &sandbox.kubeconfig(None)).await.unwrap();
+    assert!(proxy.asked().starts_with(&format!("CONNECT {address} HTTP/1.1")), "{}", proxy.asked());
 }
 
 #[tokio::test]
