@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sync_engine::sandbox::{Call, Exchange, Fault, Options, Sandbox, State, Verb};
-use tokio::sync::{Mutex, oneshot};
+use sync_engine::sandbox::{Call, Exchange, Fault, Options, Sandbox, Verb};
+use tokio::sync::oneshot;
 
 use crate::audit::{AuditLog, Request};
 use crate::kcp::Workspace;
@@ -19,7 +19,7 @@ pub const LATE: Duration = Duration::from_secs(20);
 /// A kcp and a target.
 pub struct Memory {
     kcp: Sandbox,
-    target: Mutex<Sandbox>,
+    target: Sandbox,
     pub target_kubeconfig: String,
     pub source_audit: AuditLog,
     pub target_audit: AuditLog,
@@ -36,7 +36,7 @@ impl Memory {
             target_audit: audited(&target, user, began),
             target_kubeconfig: target.kubeconfig(None),
             kcp,
-            target: Mutex::new(target),
+            target,
         }
     }
 
@@ -54,20 +54,12 @@ impl Memory {
         Rest::of_kubeconfig(&self.kcp.kubeconfig(None)).await.below("/clusters/root")
     }
 
-    /// Puts another state in the place of the target's, while nobody can reach it.
-    pub async fn replace_target(&self, backup: &State) {
-        let mut target = self.target.lock().await;
-        target.disconnect().await;
-        target.restore(backup);
-        target.reconnect().await.expect("the target's address is free");
-    }
-
     /// The next object that is applied in a namespace of the target takes [`LATE`]. Resolves once that has begun.
-    pub async fn delay_next_apply(&self, namespace: &str) -> impl Future<Output = ()> + use<> {
+    pub fn delay_next_apply(&self, namespace: &str) -> impl Future<Output = ()> + use<> {
         let namespace = namespace.to_owned();
         let (begins, begun) = oneshot::channel();
         let mut begins = Some(begins);
-        self.target.lock().await.faults().inject(move |call| {
+        self.target.faults().inject(move |call| {
             let begins = begins.take_if(|_| call.verb == Verb::Apply && call.namespace == namespace)?;
             begins.send(()).ok().map(|()| Fault::Delay(LATE))
         });
@@ -75,15 +67,15 @@ impl Memory {
     }
 
     /// Every request of this kind for this object of the target goes wrong.
-    pub async fn fault(&self, verb: Verb, resource: &str, name: &str, fault: Fault) {
+    pub fn fault(&self, verb: Verb, resource: &str, name: &str, fault: Fault) {
         let (resource, name) = (resource.to_owned(), name.to_owned());
         let matches = move |call: &Call| call.verb == verb && call.resource == resource && call.name == name;
-        self.target.lock().await.faults().inject(move |call| matches(call).then(|| fault.clone()));
+        self.target.faults().inject(move |call| matches(call).then(|| fault.clone()));
     }
 
     /// From now on, no request goes wrong.
-    pub async fn no_fault(&self) {
-        self.target.lock().await.faults().clear();
+    pub fn no_fault(&self) {
+        self.target.faults().clear();
     }
 
     /// Makes the workspace `root:<name>`.

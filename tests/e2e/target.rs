@@ -20,11 +20,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// The same cluster, for the objects of another engine or mapping.
-    pub fn of(&self, engine: &str, mapping: &str) -> Self {
-        Self { mapping: format!("{engine}.{mapping}"), ..self.clone() }
-    }
-
     /// Every object of the API that carries the mapping's label.
     pub async fn copies(&self) -> Vec<Value> {
         self.labelled(&self.api.everywhere()).await

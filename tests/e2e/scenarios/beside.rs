@@ -18,7 +18,6 @@ const BESIDE: &str = include_str!("../fixtures/beside.yaml");
 pub fn cases() -> Vec<Case> {
     vec![
         case!(an_object_beside_its_source_follows_it_and_goes_with_it).on_both(),
-        case!(without_its_claim_nothing_is_made_beside_a_source).on_kcp(),
         case!(an_object_of_an_api_that_the_export_publishes_needs_no_claim),
     ]
 }
@@ -48,10 +47,6 @@ pub(super) fn path(tenant: &Tenant, source: &str) -> String {
 /// Waits until the object of a source holds exactly this.
 async fn holds(tenant: &Tenant, source: &str, data: Value) -> Value {
     tenant.rest.has(&path(tenant, source), "/data", data).await
-}
-
-async fn is_gone(tenant: &Tenant, source: &str) {
-    tenant.rest.disappears(&path(tenant, source)).await;
 }
 
 async fn an_object_beside_its_source_follows_it_and_goes_with_it(stage: &Stage) {
@@ -90,33 +85,8 @@ async fn an_object_beside_its_source_follows_it_and_goes_with_it(stage: &Stage) 
     alpha.rest.delete(&path(alpha, "it")).await;
     holds(alpha, "it", json!({"size": "3"})).await;
     alpha.remove("it").await;
-    is_gone(alpha, "it").await;
+    alpha.rest.disappears(&path(alpha, "it")).await;
     holds(beta, "it", json!({"size": "2"})).await;
-}
-
-async fn without_its_claim_nothing_is_made_beside_a_source(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    world.mappings.write("widgets.yaml", BESIDE);
-    let provider = world.provider();
-    let (alpha, beta) = (&world.alpha, &world.beta);
-    provider.claim(&world.api, &["configmaps"]).await;
-    let [in_alpha, in_beta] = &world.workspaces[..] else { panic!("two workspaces") };
-    in_beta.accept(&world.api, &["configmaps"]).await;
-    let _engine = world.engine().await;
-    alpha.create("it", json!({"size": 1})).await;
-    beta.create("it", json!({"size": 2})).await;
-    holds(beta, "it", json!({"size": "2"})).await;
-    let lacking = alpha.synced("it", "False", "ClaimNotAccepted").await;
-    assert!(lacking.to_string().contains("resource: configmaps, verbs: [get, list, watch, create"), "{lacking}");
-    in_alpha.accept(&world.api, &["configmaps"]).await;
-    alpha.synced("it", "True", "Synced").await;
-    holds(alpha, "it", json!({"size": "1"})).await;
-
-    // Without the claim, a consumer can still leave: what is in its workspace is its own then.
-    in_alpha.take_back(&world.api).await;
-    alpha.synced("it", "False", "ClaimNotAccepted").await;
-    alpha.remove("it").await;
-    holds(alpha, "it", json!({"size": "1"})).await;
 }
 
 /// A Gadget for each Widget.

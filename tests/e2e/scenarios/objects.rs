@@ -37,7 +37,7 @@ async fn a_slow_object_delays_no_other_of_its_source(stage: &Stage) {
         })
         .await;
     };
-    world.memory().fault(Verb::Apply, "configmaps", "it-a", Fault::Delay(LATE)).await;
+    world.memory().fault(Verb::Apply, "configmaps", "it-a", Fault::Delay(LATE));
     world.alpha.create("it", json!({"tags": ["a", "b", "c"]})).await;
     // One after the other, they would come after it.
     tags(&["b", "c"]).await;

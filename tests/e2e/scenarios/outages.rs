@@ -8,35 +8,13 @@ use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::throughout;
 use crate::target::uid;
-use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(a_killed_target_comes_back),
         case!(a_target_that_comes_up_later_is_served),
-        case!(a_target_api_that_comes_later_is_served),
         case!(a_killed_source_comes_back).on_both().alone(),
         case!(a_kcp_that_is_put_back_to_an_earlier_state_is_followed_at_once_and_loses_no_object).on_kcp().alone(),
     ]
-}
-
-async fn a_killed_target_comes_back(stage: &Stage) {
-    let (server, world) = stage.widgets_on_own_target().await;
-    let mut engine = world.engine().await;
-    let copy = world.made("it", json!({"size": 1})).await;
-
-    server.kill();
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    world.alpha.create("new", json!({"size": 1})).await;
-    engine.becomes_unready("watch of widgets", "cannot reach").await;
-    world.alpha.stays_held("it", &mut engine, "the engine stays up and concludes nothing").await;
-
-    server.resume().await;
-    let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
-    assert_eq!(uid(&now), uid(&copy));
-    world.target.operate(&world.alpha, "new", json!({"phase": "Running"})).await;
-    world.alpha.status("new", json!({"phase": "Running"})).await;
-    engine.becomes_ready().await;
 }
 
 async fn a_target_that_comes_up_later_is_served(stage: &Stage) {
@@ -49,18 +27,6 @@ async fn a_target_that_comes_up_later_is_served(stage: &Stage) {
     troubles::shown(stage, &engine, "Unknown").await;
     assert!(world.alpha.holds("it").await.is_empty(), "no promise is made for a target that nobody has seen");
     server.resume().await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
-    engine.becomes_ready().await;
-}
-
-async fn a_target_api_that_comes_later_is_served(stage: &Stage) {
-    let world = stage.unmapped(false).await;
-    world.mappings.write("widgets.yaml", WIDGETS);
-    let mut engine = world.launch().start();
-    world.alpha.create("it", json!({"size": 1})).await;
-    engine.says(&[&world.api.group, "Widget"]).await;
-    troubles::shown(stage, &engine, "Waiting").await;
-    world.api.install(&world.target.rest).await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
     engine.becomes_ready().await;
 }

@@ -4,15 +4,13 @@ use serde_json::{Value, json};
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
-use crate::eventually::becomes;
-use crate::target::{namespace, uid};
+use crate::target::namespace;
 use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
     vec![
         case!(a_foreign_object_is_not_touched),
         case!(the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out).in_memory_alone(),
-        case!(two_engines_leave_each_other_alone),
     ]
 }
 
@@ -67,46 +65,11 @@ async fn the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out(stage:
     let elsewhere = namespace(&world.target.copy(&world.beta, "other").await);
     world.settled().await;
 
-    let carried_out = world.memory().delay_next_apply(&elsewhere).await;
+    let carried_out = world.memory().delay_next_apply(&elsewhere);
     let edited = WITH_SERVICE_ACCOUNT.replace("kind: Widget,", "kind: Widget, metadata: {labels: {edited: 'yes'}},");
     world.mappings.write("widgets.yaml", &edited);
     carried_out.await;
     world.alpha.remove("last").await;
     let account = format!("/api/v1/namespaces/{place}/serviceaccounts/widget-runner");
     assert_eq!(world.target.rest.get(&account).await, None, "the last source takes the account along");
-}
-
-/// The same source as `WIDGETS`, at a place of its own, and nothing of it upstream.
-const ELSEWHERE: &str = r#"<mapping>
-  placement: {name: "{{ source.metadata.name }}-elsewhere"}
-  objects:
-    - id: widget
-      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
-  status: {observedGeneration: Off}
-"#;
-
-async fn two_engines_leave_each_other_alone(stage: &Stage) {
-    let (world, mut first) = stage.running().await;
-    let folder = world.second_mappings("other-mappings");
-    folder.write("widgets.yaml", ELSEWHERE);
-    let launch = world.launch().flag("--engine-id", "other").flag("--mappings", folder.folder().display());
-    let _second = launch.ready().await;
-    let others = world.target.of("other", &world.name);
-
-    let mine = world.made("it", json!({"size": 1})).await;
-    let theirs = others.copy(&world.alpha, "it").await;
-    assert_ne!(uid(&mine), uid(&theirs));
-    world.target.report(&mine, json!({"phase": "Running"})).await;
-    others.report(&theirs, json!({"phase": "Other"})).await;
-    world.alpha.status("it", json!({"phase": "Running"})).await;
-    becomes("both engines hold the object", 2, async || world.alpha.holds("it").await.len()).await;
-
-    // One engine alone can not finish a deletion, and deletes what is its own only.
-    first.kill();
-    world.alpha.delete("it").await;
-    others.gone(&world.alpha, "it").await;
-    assert_eq!(uid(&world.target.again(&mine).await), uid(&mine));
-    let _first = world.engine().await;
-    world.alpha.gone("it").await;
-    assert_eq!(world.target.find(&world.alpha, "it").await, None);
 }

@@ -170,9 +170,9 @@ async fn a_binding_whose_role_is_refused_does_not_keep_the_others_nor_the_status
     world.mappings.write("widgets.yaml", WITH_ROLE);
     let memory = world.memory();
     let forbidden = Failure::status(403, "Forbidden", "user may not create roles");
-    memory.fault(Verb::Apply, "roles", "reader", Fault::Refuse(forbidden)).await;
+    memory.fault(Verb::Apply, "roles", "reader", Fault::Refuse(forbidden));
     let missing = Failure::status(404, "NotFound", "roles.rbac.authorization.k8s.io \"reader\" not found");
-    memory.fault(Verb::Apply, "rolebindings", "reader", Fault::Refuse(missing)).await;
+    memory.fault(Verb::Apply, "rolebindings", "reader", Fault::Refuse(missing));
     let mut engine = world.engine().await;
     world.alpha.create(NAME, json!({"size": 1})).await;
     world.alpha.synced(NAME, "False", "Refused").await;
@@ -181,7 +181,7 @@ async fn a_binding_whose_role_is_refused_does_not_keep_the_others_nor_the_status
     engine.says(&["roles.rbac.authorization.k8s.io", "not found"]).await;
     engine.becomes_degraded(&format!("mapping {}: sources", world.name), "user may not create roles").await;
 
-    memory.no_fault().await;
+    memory.no_fault();
     world.alpha.synced(NAME, "True", "Synced").await;
     engine.becomes_ready().await;
 }

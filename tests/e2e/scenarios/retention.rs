@@ -4,148 +4,96 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::json;
-use sync_engine::sandbox::Options;
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
 use crate::eventually::{becomes, eventually, throughout};
-use crate::kube::ApiServer;
-use crate::rest::Rest;
 use crate::target::uid;
 use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(a_target_that_is_empty_behind_its_address_gets_nothing_of_what_the_former_has).in_memory_alone(),
-        case!(an_api_that_is_not_served_for_a_while_loses_nothing),
-        case!(where_the_definition_of_its_kind_is_gone_a_deletion_ends_and_a_source_is_held),
+        case!(an_api_of_the_target_comes_late_is_not_served_for_a_while_and_goes),
         case!(a_dropped_object_id_is_held_until_a_person_approves),
         case!(what_a_source_loses_after_a_release_waits_for_a_person_beyond_the_limits),
     ]
 }
 
 pub fn with_another_target() -> Vec<Case> {
-    vec![
-        case!(another_target_is_not_written_to),
-        case!(a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_stay_where_they_are),
-    ]
+    vec![case!(another_target_gets_new_sources_alone_and_the_others_stay_where_they_are)]
 }
 
-/// A cluster beside the case's target.
-async fn another_target(stage: &Stage) -> ApiServer {
-    stage.fleet.own_cluster(&format!("{}-other", stage.id)).await
-}
-
-async fn another_target_is_not_written_to(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    let copy = world.made("it", json!({"size": 1})).await;
-    world.alpha.synced("it", "True", "Synced").await;
-    assert!(engine.terminate().await.success());
-
-    let other = another_target(stage).await;
-    let kubeconfig = other.kubeconfig(&stage.user);
-    let other_admin = other.admin().await;
-    world.api.install(&other_admin).await;
-    let mut wrong = world.launch_at(&kubeconfig).start();
-    world.alpha.synced("it", "False", "TargetChanged").await;
-    wrong.says(&["it", "TargetChanged"]).await;
-    troubles::shown(stage, &wrong, "TargetChanged").await;
-    let made = other_admin.list(&world.api.everywhere()).await;
-    assert!(made.is_empty(), "a wrong target gets no objects: {made:?}");
-
-    // Not even a deletion goes on: nobody can say whether the object is gone where it was.
-    world.alpha.delete("it").await;
-    throughout(Duration::from_secs(3), "the source is held", async || {
-        world.alpha.get("it").await.map(drop).ok_or_else(|| "it is gone".to_owned())
-    })
-    .await;
-    wrong.kill();
-    world.target.stays(&copy).await;
-
-    let _engine = world.engine().await;
-    world.alpha.gone("it").await;
-    assert_eq!(world.target.find(&world.alpha, "it").await, None);
-}
-
-async fn a_target_kubeconfig_that_leads_elsewhere_is_followed_and_the_sources_stay_where_they_are(stage: &Stage) {
+/// By a kubeconfig that is edited while the engine runs.
+async fn another_target_gets_new_sources_alone_and_the_others_stay_where_they_are(stage: &Stage) {
     let world = stage.widgets().await;
     let right = fs::read_to_string(&world.target_kubeconfig).expect("the kubeconfig");
-    let launch = world.launch_at(&right);
-    let engine = launch.ready().await;
+    let mut engine = world.launch_at(&right).ready().await;
     let copy = world.made("it", json!({"size": 1})).await;
     world.alpha.synced("it", "True", "Synced").await;
 
-    let other = another_target(stage).await;
+    let other = stage.fleet.own_cluster(&format!("{}-other", stage.id)).await;
     let other_admin = other.admin().await;
     world.api.install(&other_admin).await;
     world.launch_at(&other.kubeconfig(&stage.user));
     world.alpha.synced("it", "False", "TargetChanged").await;
+    engine.says(&["it", "TargetChanged"]).await;
+    troubles::shown(stage, &engine, "TargetChanged").await;
     // Who has nothing elsewhere is served where the kubeconfig leads to.
     world.beta.create("new", json!({"size": 1})).await;
     let made = async || other_admin.list(&world.api.everywhere()).await.len();
     becomes("the new address is in use", 1, made).await;
     assert_eq!(world.target.find(&world.beta, "new").await, None, "the former cluster gets nothing any more");
+
+    // Not even a deletion goes on: nobody can say whether the object is gone where it was.
+    world.alpha.delete("it").await;
+    world.alpha.stays_held("it", &mut engine, "the source is held").await;
     world.target.stays(&copy).await;
 
     world.launch_at(&right);
-    let now = world.target.follows(&world.alpha, "it", json!({"size": 2})).await;
-    assert_eq!(uid(&now), uid(&copy));
+    world.alpha.gone("it").await;
+    assert_eq!(world.target.find(&world.alpha, "it").await, None);
     world.beta.synced("new", "False", "TargetChanged").await;
-    drop(engine);
 }
 
-async fn a_target_that_is_empty_behind_its_address_gets_nothing_of_what_the_former_has(stage: &Stage) {
-    let (world, _engine) = stage.running().await;
-    world.made("it", json!({"size": 1})).await;
-    world.alpha.synced("it", "True", "Synced").await;
-
-    let rebuilt = Options::kubernetes().seed("rebuilt").start().await.expect("a sandbox");
-    world.api.install(&Rest::of_kubeconfig(&rebuilt.kubeconfig(None)).await).await;
-    world.memory().replace_target(&rebuilt.backup()).await;
-    world.alpha.synced("it", "False", "TargetChanged").await;
-    assert!(world.target.copies().await.is_empty());
-}
-
-async fn an_api_that_is_not_served_for_a_while_loses_nothing(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
+async fn an_api_of_the_target_comes_late_is_not_served_for_a_while_and_goes(stage: &Stage) {
+    let world = stage.unmapped(false).await;
+    world.mappings.write("widgets.yaml", WIDGETS);
+    let mut engine = world.launch().start();
     world.alpha.create("it", json!({"size": 1})).await;
-    world.alpha.create("leaving", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
+    engine.says(&[&world.api.group, "Widget"]).await;
+    troubles::shown(stage, &engine, "Waiting").await;
+    world.api.install(&world.target.rest).await;
+    let copy = world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
+    engine.becomes_ready().await;
+    for name in ["leaving", "now", "later"] {
+        world.alpha.create_synced(name, json!({"size": 1})).await;
+    }
     let leaving = world.target.copy(&world.alpha, "leaving").await;
 
-    let served = async |served: bool| world.api.serve(&world.target.rest, served).await;
-    served(false).await;
+    // Nothing is concluded from an API that is not served.
     let before = engine.lines_logged();
+    world.api.serve(&world.target.rest, false).await;
     world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
     world.alpha.delete("leaving").await;
     engine.says_after(before, &[&world.api.group]).await;
-    let what = "nothing is concluded from an API that is not served";
-    world.alpha.stays_held("leaving", &mut engine, what).await;
-
-    served(true).await;
+    world.alpha.stays_held("leaving", &mut engine, "its deletion waits").await;
+    world.api.serve(&world.target.rest, true).await;
     let now = world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
     assert_eq!(uid(&now), uid(&copy), "the object is the same one");
     world.alpha.gone("leaving").await;
     assert_eq!(world.target.rest.get(&world.target.path(&leaving)).await, None);
-}
 
-async fn where_the_definition_of_its_kind_is_gone_a_deletion_ends_and_a_source_is_held(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    for name in ["now", "later", "kept"] {
-        world.alpha.create_synced(name, json!({"size": 1})).await;
-    }
+    // Where the definition of its kind is gone, a deletion ends.
     world.settled().await;
     world.api.uninstall(&world.target.rest).await;
     world.alpha.remove("now").await;
-    engine.says(&[&world.api.group]).await;
-    world.alpha.stays_held("kept", &mut engine, "a live source waits, and is held").await;
-
+    world.alpha.stays_held("it", &mut engine, "a live source waits, and is held").await;
     // Also for an engine that has never seen the kind.
     engine.kill();
     let _engine = world.launch().start();
     world.alpha.remove("later").await;
     world.api.install(&world.target.rest).await;
-    world.target.has_spec(&world.alpha, "kept", json!({"size": 1})).await;
+    world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
 }
 
 /// `WIDGETS` with a second object.
