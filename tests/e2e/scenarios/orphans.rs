@@ -11,8 +11,7 @@ use crate::world::World;
 pub fn cases() -> Vec<Case> {
     vec![
         case!(the_object_of_a_source_that_vanished_is_kept_and_counted).on_both(),
-        case!(objects_of_a_workspace_that_was_unbound_are_kept_and_counted).on_kcp(),
-        case!(objects_of_a_workspace_that_is_gone_are_kept_and_counted).on_kcp(),
+        case!(objects_of_workspaces_that_left_are_kept_and_counted).on_kcp(),
     ]
 }
 
@@ -62,20 +61,15 @@ async fn the_object_of_a_source_that_vanished_is_kept_and_counted(stage: &Stage)
     engine.counts_orphans(0).await;
 }
 
-async fn objects_of_a_workspace_that_was_unbound_are_kept_and_counted(stage: &Stage) {
+/// On kcp, a workspace that is not bound any more, and one that is gone.
+async fn objects_of_workspaces_that_left_are_kept_and_counted(stage: &Stage) {
     let world = stage.widgets().await;
     let objects = stripped(&world).await;
-    let alpha = &world.workspaces[0];
+    let (alpha, root) = (&world.workspaces[0], world.root().await);
     alpha.unbind(&world.api.plural).await;
     alpha.unbound(&world.api.plural).await;
-    alpha_is_orphaned(&world, &objects, "its workspace is not bound").await;
-}
-
-async fn objects_of_a_workspace_that_is_gone_are_kept_and_counted(stage: &Stage) {
-    let world = stage.widgets().await;
-    let objects = stripped(&world).await;
-    let root = world.root().await;
-    let alpha = &world.workspaces[0];
+    let mut engine = alpha_is_orphaned(&world, &objects, "its workspace is not bound").await;
+    assert!(engine.terminate().await.success());
     alpha.delete(&root).await;
     alpha.gone(&root).await;
     alpha_is_orphaned(&world, &objects, "its workspace is not bound").await;

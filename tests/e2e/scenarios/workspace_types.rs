@@ -16,10 +16,8 @@ const NAMESPACES: &str = "/api/v1/namespaces";
 
 pub fn cases() -> Vec<Case> {
     let cases = [
-        case!(a_new_workspace_is_ready_once_it_is_bootstrapped),
-        case!(a_template_that_fails_leaves_a_workspace_initializing),
+        case!(a_new_workspace_is_ready_once_it_is_bootstrapped_by_whoever_may),
         case!(what_is_elsewhere_for_a_workspace_goes_with_it),
-        case!(without_the_right_to_initialize_nothing_is_touched),
     ];
     cases.into_iter().map(Case::on_kcp).collect()
 }
@@ -50,9 +48,13 @@ impl<'w> Types<'w> {
         home.rest.create("/apis/tenancy.kcp.io/v1alpha1/workspacetypes", &document).await;
         let types = Self { world, home, root: world.root().await };
         types.allow(verbs).await;
-        let text = BOOTSTRAP.replace("<type>", &format!("{}:team", home.path));
-        world.mappings.write("bootstrap.yaml", &text);
+        world.mappings.write("bootstrap.yaml", &types.bootstrap());
         types
+    }
+
+    /// The mapping for its workspaces.
+    fn bootstrap(&self) -> String {
+        BOOTSTRAP.replace("<type>", &format!("{}:team", self.home.path))
     }
 
     /// What `sync-engine rbac` prints for the workspace of the type.
@@ -63,7 +65,7 @@ impl<'w> Types<'w> {
             {"apiGroups": ["tenancy.kcp.io"], "resources": ["workspacetypes"], "resourceNames": ["team"], "verbs": verbs},
             {"nonResourceURLs": ["/"], "verbs": ["access"]},
         ]);
-        self.home.grant(user, &format!("types-{user}"), &rules).await;
+        self.home.grant(user, &format!("types-{}-{user}", verbs.join("-")), &rules).await;
     }
 
     /// Orders a workspace of the type; gives it once it is being initialized.
@@ -141,11 +143,19 @@ impl Team<'_> {
     }
 }
 
-async fn a_new_workspace_is_ready_once_it_is_bootstrapped(stage: &Stage) {
+async fn a_new_workspace_is_ready_once_it_is_bootstrapped_by_whoever_may(stage: &Stage) {
     let world = stage.unmapped(true).await;
-    let types = Types::publish(&world, &["initialize", "terminate"]).await;
-    let engine = world.engine().await;
-    let (one, two) = (types.order("one").await, types.order("two").await);
+    let types = Types::publish(&world, &["terminate"]).await;
+    let mut engine = world.launch().start();
+    let component = format!("ClusterProvider {}-teams", world.name);
+    engine.becomes_unready(&component, "have the verb `initialize` on workspacetypes `team`").await;
+    let one = types.order("one").await;
+    one.stays("Initializing").await;
+    assert_eq!(one.rest.get(&format!("{NAMESPACES}/space")).await, None, "without the right, nothing is touched");
+
+    types.allow(&["initialize"]).await;
+    engine.becomes_ready().await;
+    let two = types.order("two").await;
     for team in [&one, &two] {
         let made = team.namespace("space").await;
         assert_eq!(made["metadata"]["annotations"]["made-for"], format!("root:{}", team.name));
@@ -179,23 +189,6 @@ async fn a_new_workspace_is_ready_once_it_is_bootstrapped(stage: &Stage) {
     engine.terminate().await;
 }
 
-async fn a_template_that_fails_leaves_a_workspace_initializing(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    let types = Types::publish(&world, &["initialize", "terminate"]).await;
-    let sound = BOOTSTRAP.replace("<type>", &format!("{}:team", types.home.path));
-    let plan = "{{ source.metadata.labels['plan'] | required('the workspace has no plan') }}";
-    world.mappings.write("bootstrap.yaml", &sound.replace("{{ workspace.path }}", plan));
-    let mut engine = world.engine().await;
-    let team = types.order("broken").await;
-    engine.says(&["RenderFailed", "the workspace has no plan"]).await;
-    team.stays("Initializing").await;
-    assert_eq!(team.rest.get(&format!("{NAMESPACES}/space")).await, None);
-    world.mappings.write("bootstrap.yaml", &sound);
-    team.namespace("space").await;
-    team.approve().await;
-    team.phase("Ready").await;
-}
-
 /// One ConfigMap on the target for each workspace.
 const ELSEWHERE: &str = "
   target: {cluster: target}
@@ -207,7 +200,7 @@ const ELSEWHERE: &str = "
 async fn what_is_elsewhere_for_a_workspace_goes_with_it(stage: &Stage) {
     let world = stage.unmapped(true).await;
     let types = Types::publish(&world, &["initialize", "terminate"]).await;
-    let text = BOOTSTRAP.replace("<type>", &format!("{}:team", types.home.path));
+    let text = types.bootstrap();
     let head = text.split("\n  target:").next().expect("what comes before the target");
     world.mappings.write("bootstrap.yaml", &format!("{head}{ELSEWHERE}"));
     let account = async |team: &Team<'_>| {
@@ -250,15 +243,4 @@ async fn what_is_elsewhere_for_a_workspace_goes_with_it(stage: &Stage) {
     assert!(account(&other).await.is_some(), "the other workspace is in use");
     engine.counts_orphans(0).await;
     assert_eq!(engine.ask("/readyz").await.expect("an answer").body, "ready\n");
-}
-
-async fn without_the_right_to_initialize_nothing_is_touched(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    let types = Types::publish(&world, &["terminate"]).await;
-    let mut engine = world.launch().start();
-    let component = format!("ClusterProvider {}-teams", world.name);
-    engine.becomes_unready(&component, "have the verb `initialize` on workspacetypes `team`").await;
-    let team = types.order("alone").await;
-    team.stays("Initializing").await;
-    assert_eq!(team.rest.get(&format!("{NAMESPACES}/space")).await, None);
 }

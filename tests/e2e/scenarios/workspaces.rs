@@ -10,20 +10,17 @@ use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     let cases = [
-        case!(unbinding_with_live_objects_ends_and_who_binds_again_is_served_again),
-        case!(deleting_a_workspace_with_live_objects_ends),
-        case!(leaving_while_the_engine_is_down_ends),
+        case!(workspaces_that_leave_take_their_objects_along_and_who_comes_back_is_served_again),
         case!(an_export_without_bindings_is_ready_and_who_binds_later_is_served),
-        case!(the_path_of_the_workspace_is_known),
         case!(a_mapping_that_moves_to_another_export_waits_and_orphans_nothing),
     ];
     cases.into_iter().map(|case| case.on_kcp().in_memory()).collect()
 }
 
-/// Nothing of alpha is left, and beta is served as before.
-async fn only_alpha_left(world: &World<'_>) {
+/// Nothing of alpha is left, and beta is served as before: its next size arrives.
+async fn only_alpha_left(world: &World<'_>, size: usize) {
     becomes("alpha's object downstream is gone", 1, async || world.target.copies().await.len()).await;
-    world.target.follows(&world.beta, "it", json!({"size": 3})).await;
+    world.target.follows(&world.beta, "it", json!({"size": size})).await;
 }
 
 async fn both_synced(world: &World<'_>) {
@@ -33,37 +30,41 @@ async fn both_synced(world: &World<'_>) {
     }
 }
 
-async fn unbinding_with_live_objects_ends_and_who_binds_again_is_served_again(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
+async fn workspaces_that_leave_take_their_objects_along_and_who_comes_back_is_served_again(stage: &Stage) {
+    let labelled = WIDGETS.replace(
+        "        kind: Widget\n",
+        "        kind: Widget\n        metadata: {annotations: {from: \"{{ workspace.path }} {{ workspace.cluster }}\"}}\n",
+    );
+    let (world, mut engine) = stage.running_with(&labelled).await;
     both_synced(&world).await;
-    world.workspaces[0].unbind(&world.api.plural).await;
-    world.workspaces[0].unbound(&world.api.plural).await;
-    only_alpha_left(&world).await;
+    let workspace = &world.workspaces[0];
+    let from = format!("{} {}", workspace.path, workspace.cluster);
+    let annotations = json!({"from": from, "sync-engine.dev/workspace": workspace.path});
+    world.target.has(&world.alpha, "it", json!({"metadata": {"annotations": annotations}})).await;
+    let comes_back = async |size: usize| {
+        workspace.bind(&world.provider().path, &world.api).await;
+        world.alpha.create_synced("it", json!({"size": size})).await;
+        world.target.has_spec(&world.alpha, "it", json!({"size": size})).await;
+    };
 
-    world.workspaces[0].bind(&world.provider().path, &world.api).await;
-    world.alpha.create("it", json!({"size": 5})).await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 5})).await;
-    engine.is_running().expect("the engine runs on");
-}
+    workspace.unbind(&world.api.plural).await;
+    workspace.unbound(&world.api.plural).await;
+    only_alpha_left(&world, 3).await;
 
-async fn deleting_a_workspace_with_live_objects_ends(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    both_synced(&world).await;
-    let root = world.root().await;
-    world.workspaces[0].delete(&root).await;
-    world.workspaces[0].gone(&root).await;
-    only_alpha_left(&world).await;
-    engine.is_running().expect("the engine runs on");
-}
-
-async fn leaving_while_the_engine_is_down_ends(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    both_synced(&world).await;
+    // While the engine is down.
+    comes_back(5).await;
     engine.kill();
-    world.workspaces[0].unbind(&world.api.plural).await;
-    let _engine = world.engine().await;
-    world.workspaces[0].unbound(&world.api.plural).await;
-    only_alpha_left(&world).await;
+    workspace.unbind(&world.api.plural).await;
+    let mut engine = world.engine().await;
+    workspace.unbound(&world.api.plural).await;
+    only_alpha_left(&world, 4).await;
+
+    comes_back(6).await;
+    let root = world.root().await;
+    workspace.delete(&root).await;
+    workspace.gone(&root).await;
+    only_alpha_left(&world, 5).await;
+    engine.is_running().expect("the engine runs on");
 }
 
 async fn an_export_without_bindings_is_ready_and_who_binds_later_is_served(stage: &Stage) {
@@ -84,19 +85,6 @@ async fn an_export_without_bindings_is_ready_and_who_binds_later_is_served(stage
     tenant.create("it", json!({"size": 1})).await;
     let target = crate::target::Target { api: api.clone(), ..world.target.clone() };
     target.has_spec(&tenant, "it", json!({"size": 1})).await;
-}
-
-async fn the_path_of_the_workspace_is_known(stage: &Stage) {
-    let labelled = WIDGETS.replace(
-        "        kind: Widget\n",
-        "        kind: Widget\n        metadata: {annotations: {from: \"{{ workspace.path }} {{ workspace.cluster }}\"}}\n",
-    );
-    let (world, _engine) = stage.running_with(&labelled).await;
-    world.alpha.create("it", json!({})).await;
-    let workspace = &world.workspaces[0];
-    let from = format!("{} {}", workspace.path, workspace.cluster);
-    let annotations = json!({"from": from, "sync-engine.dev/workspace": workspace.path});
-    world.target.has(&world.alpha, "it", json!({"metadata": {"annotations": annotations}})).await;
 }
 
 /// Another APIExport is another storage: its sources wait until those of the export in force are gone.
