@@ -12,8 +12,7 @@ use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(a_refused_object_does_not_keep_the_others_nor_the_status_back),
-        case!(a_broken_webhook_of_one_object_does_not_keep_the_others_nor_the_status_back),
+        case!(an_object_that_a_policy_or_a_webhook_refuses_keeps_neither_the_others_nor_the_status_back),
         // Who may bind roles, as the engines of the other servers may, is not asked whether the Role exists.
         case!(a_binding_whose_role_is_refused_does_not_keep_the_others_nor_the_status_back).in_memory_alone(),
         // On kcp, nothing tells when a binding enforces the export's new schema.
@@ -113,34 +112,30 @@ const WITH_SETTINGS: &str = r#"<widget mapping>
   reconcile: {backoff: {min: 1s, max: 5s}}
 "#;
 
-async fn a_refused_object_does_not_keep_the_others_nor_the_status_back(stage: &Stage) {
-    others_go_on(stage, Refused::ByPolicy, "Refused", "denied by a policy").await;
-}
+async fn an_object_that_a_policy_or_a_webhook_refuses_keeps_neither_the_others_nor_the_status_back(stage: &Stage) {
+    let (world, mut engine) = stage.running_with(WITH_SETTINGS).await;
+    for (refused, reason, words) in [
+        (Refused::ByPolicy, "Refused", "denied by a policy"),
+        (Refused::ByWebhook, "RequestFailed", "failed calling webhook"),
+    ] {
+        refused.refuse(&world).await;
+        world.alpha.create(NAME, json!({"size": 1})).await;
+        world.alpha.synced(NAME, "False", reason).await;
+        troubles::shown(stage, &engine, reason).await;
+        world.alpha.status(NAME, json!({"version": "1"})).await;
+        engine.becomes_degraded(&format!("mapping {}: sources", world.name), words).await;
+        assert_eq!(world.target.find(&world.alpha, NAME).await, None);
 
-async fn a_broken_webhook_of_one_object_does_not_keep_the_others_nor_the_status_back(stage: &Stage) {
-    others_go_on(stage, Refused::ByWebhook, "RequestFailed", "failed calling webhook").await;
-}
+        // A change of the source reaches the other object as well.
+        world.alpha.patch(NAME, json!({"spec": {"size": 2}})).await;
+        world.alpha.status(NAME, json!({"version": "2"})).await;
 
-async fn others_go_on(stage: &Stage, refused: Refused, reason: &str, words: &str) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", WITH_SETTINGS);
-    refused.refuse(&world).await;
-    let mut engine = world.engine().await;
-    world.alpha.create(NAME, json!({"size": 1})).await;
-    world.alpha.synced(NAME, "False", reason).await;
-    troubles::shown(stage, &engine, reason).await;
-    world.alpha.status(NAME, json!({"version": "1"})).await;
-    engine.becomes_degraded(&format!("mapping {}: sources", world.name), words).await;
-    assert_eq!(world.target.find(&world.alpha, NAME).await, None);
-
-    // A change of the source reaches the other object as well.
-    world.alpha.patch(NAME, json!({"spec": {"size": 2}})).await;
-    world.alpha.status(NAME, json!({"version": "2"})).await;
-
-    refused.refuse_no_more(&world).await;
-    world.target.has_spec(&world.alpha, NAME, json!({"size": 2})).await;
-    world.alpha.synced(NAME, "True", "Synced").await;
-    engine.becomes_ready().await;
+        refused.refuse_no_more(&world).await;
+        world.target.has_spec(&world.alpha, NAME, json!({"size": 2})).await;
+        world.alpha.synced(NAME, "True", "Synced").await;
+        engine.becomes_ready().await;
+        world.alpha.remove(NAME).await;
+    }
 }
 
 const WITH_ROLE: &str = r#"<mapping>
