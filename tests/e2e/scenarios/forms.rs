@@ -11,7 +11,6 @@ use crate::world::{WIDGETS, World};
 pub fn cases() -> Vec<Case> {
     vec![
         case!(drift_of_values_that_the_server_stores_in_another_form_is_corrected).on_kube(),
-        case!(a_secrets_string_data_is_kept_as_data_is).on_kube(),
         case!(an_object_follows_its_template_after_its_former_version_is_gone).on_kube(),
         case!(an_api_moves_to_a_new_version_and_nothing_is_made_anew).on_kube(),
         case!(an_object_with_thousands_of_keys_is_written_beside_its_source).on_kube(),
@@ -42,6 +41,11 @@ const FORMS: &str = r#"<mapping>
         apiVersion: v1
         kind: Service
         spec: {selector: {app: a}, ports: [{name: http, port: 80, targetPort: 8080}]}
+    - id: login
+      template:
+        apiVersion: v1
+        kind: Secret
+        stringData: {user: "${{ source.spec.version }}", extra: "${{ source.spec.note | default(omit) }}"}
 "#;
 
 /// The one object of the mapping in a collection across namespaces, `/api/v1/secrets` for example.
@@ -57,7 +61,7 @@ async fn only(world: &World<'_>, all: &str) -> String {
 
 async fn drift_of_values_that_the_server_stores_in_another_form_is_corrected(stage: &Stage) {
     let (world, _engine) = stage.running_with(FORMS).await;
-    world.alpha.create_synced("it", json!({"size": 1})).await;
+    world.alpha.create_synced("it", json!({"version": "ann", "note": "x"})).await;
     let rest = &world.target.rest;
     let app = only(&world, "/apis/apps/v1/deployments").await;
     let container = "/spec/template/spec/containers/0";
@@ -84,27 +88,14 @@ async fn drift_of_values_that_the_server_stores_in_another_form_is_corrected(sta
         .await;
     rest.has(&service, "/spec/ports/0/targetPort", json!(8080)).await;
     rest.has(&service, "/spec/ports/1/name", json!("metrics")).await;
-    world.settled().await;
-}
 
-const LOGIN: &str = r#"<mapping>
-  objects:
-    - id: login
-      template:
-        apiVersion: v1
-        kind: Secret
-        stringData: {user: "${{ source.spec.version }}", extra: "${{ source.spec.note | default(omit) }}"}
-"#;
-
-async fn a_secrets_string_data_is_kept_as_data_is(stage: &Stage) {
-    let (world, _engine) = stage.running_with(LOGIN).await;
-    world.alpha.create_synced("it", json!({"version": "ann", "note": "x"})).await;
-    let (rest, login) = (&world.target.rest, only(&world, "/api/v1/secrets").await);
+    let login = only(&world, "/api/v1/secrets").await;
     rest.has(&login, "/data", json!({"user": "YW5u", "extra": "eA=="})).await;
     rest.patch(Patch::Merge, &login, &json!({"stringData": {"user": "mallory"}})).await;
     rest.has(&login, "/data", json!({"user": "YW5u", "extra": "eA=="})).await;
     world.alpha.patch("it", json!({"spec": {"version": "bob", "note": null}})).await;
     rest.has(&login, "/data", json!({"user": "Ym9i"})).await;
+    world.settled().await;
 }
 
 const CRATE: &str = r#"<mapping>

@@ -13,7 +13,6 @@ use crate::world::WIDGETS;
 pub fn cases() -> Vec<Case> {
     vec![
         case!(an_engine_at_its_limits_deletes_nothing_and_says_what_to_raise),
-        case!(marks_say_whose_an_object_is).in_memory(),
         case!(an_observing_mapping_writes_nothing).on_kube(),
         case!(the_first_signal_drains).in_memory(),
         case!(events_and_metrics_tell_of_sources_and_of_documents).on_both(),
@@ -78,26 +77,6 @@ async fn an_engine_at_its_limits_deletes_nothing_and_says_what_to_raise(stage: &
     let _engine = world.launch().ready().await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
     world.target.gone(&world.alpha, "removed").await;
-}
-
-async fn marks_say_whose_an_object_is(stage: &Stage) {
-    let (world, _engine) = stage.running().await;
-    let source = world.alpha.create("it", json!({"size": 1})).await;
-    let copy = world.target.copy(&world.alpha, "it").await;
-    let metadata = &copy["metadata"];
-    assert_eq!(metadata["labels"]["app.kubernetes.io/managed-by"], "sync-engine");
-    assert_eq!(metadata["labels"]["sync-engine.dev/mapping"], format!("main.{}", world.name));
-    assert!(metadata["labels"]["sync-engine.dev/owner"].as_str().is_some_and(|owner| owner.len() >= 26), "{metadata}");
-    let annotations = &metadata["annotations"];
-    assert_eq!(annotations["sync-engine.dev/object"], "widget");
-    assert_eq!(annotations["sync-engine.dev/source-uid"], source["metadata"]["uid"]);
-    for mark in ["self", "hash"] {
-        assert!(annotations[format!("sync-engine.dev/{mark}")].is_string(), "{mark} is missing: {annotations}");
-    }
-    let manager = format!("sync-engine/main/{}", world.name);
-    let managers = metadata["managedFields"].as_array().cloned().unwrap_or_default();
-    let applied = managers.iter().any(|entry| entry["manager"] == manager && entry["operation"] == "Apply");
-    assert!(applied, "{managers:?}");
 }
 
 fn in_mode(mode: &str) -> String {

@@ -4,16 +4,13 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::case::{Case, Stage, case};
-use crate::engine::Engine;
 use crate::eventually::eventually;
-use crate::target::uid;
 use crate::tenant::Tenant;
 use crate::world::{WIDGETS, World};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(a_document_of_another_resource_waits_until_the_sources_are_gone).on_both(),
-        case!(another_resource_is_served_by_a_mapping_of_another_name),
+        case!(another_resource_is_served_by_a_mapping_of_another_name).on_both(),
         case!(former_sources_of_an_earlier_version_are_released_by_a_person).on_kube(),
     ]
 }
@@ -22,7 +19,6 @@ pub fn cases() -> Vec<Case> {
 struct Scene<'s> {
     world: World<'s>,
     gadgets: Api,
-    kept: Value,
 }
 
 impl<'s> Scene<'s> {
@@ -32,8 +28,7 @@ impl<'s> Scene<'s> {
         }
         let gadgets = world.api.sibling("gadgets", "Gadget");
         world.serve_at_source(&gadgets).await;
-        let kept = world.target.copy(&world.alpha, "kept").await;
-        Self { world, gadgets, kept }
+        Self { world, gadgets }
     }
 
     /// The mapping's document, with gadgets in place of widgets.
@@ -46,37 +41,9 @@ impl<'s> Scene<'s> {
         self.world.mappings.write("widgets.yaml", &self.of_gadgets());
     }
 
-    async fn is_refused(&self, engine: &mut Engine) {
-        let [gadgets, widgets] = [&self.gadgets, &self.world.api].map(|api| format!("{}.{}", api.plural, api.group));
-        let serves = format!("it would serve {gadgets} instead of {widgets}");
-        let finalizers = "2 sources of 1 cluster carry its finalizer";
-        engine.says(&["the document in widgets.yaml is refused", &serves, finalizers]).await;
-    }
-
     fn gadget(&self) -> Tenant {
         self.world.alpha.of(&self.gadgets)
     }
-}
-
-async fn a_document_of_another_resource_waits_until_the_sources_are_gone(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    let scene = Scene::in_sync(world).await;
-    scene.edit();
-    scene.is_refused(&mut engine).await;
-    engine.becomes_degraded("document of mapping", "is refused").await;
-
-    // The sources are served as before, and the new document's once they are gone.
-    let (world, gadget) = (&scene.world, scene.gadget());
-    gadget.create("new", json!({"size": 7})).await;
-    let kept = world.target.follows(&world.alpha, "kept", json!({"size": 2})).await;
-    assert_eq!(uid(&kept), uid(&scene.kept));
-    world.alpha.remove("leaving").await;
-    assert!(gadget.holds("new").await.is_empty(), "the other document waits");
-    world.alpha.remove("kept").await;
-    world.target.has_spec(&gadget, "new", json!({"size": 7})).await;
-    gadget.remove("new").await;
-    assert_eq!(world.target.copies().await, Vec::<Value>::new());
-    engine.becomes_ready().await;
 }
 
 /// The way over: the former file stays until its sources are gone.
@@ -84,7 +51,11 @@ async fn another_resource_is_served_by_a_mapping_of_another_name(stage: &Stage) 
     let (world, mut engine) = stage.running().await;
     let scene = Scene::in_sync(world).await;
     scene.edit();
-    scene.is_refused(&mut engine).await;
+    let [gadgets, widgets] = [&scene.gadgets, &scene.world.api].map(|api| format!("{}.{}", api.plural, api.group));
+    let serves = format!("it would serve {gadgets} instead of {widgets}");
+    let finalizers = "2 sources of 1 cluster carry its finalizer";
+    engine.says(&["the document in widgets.yaml is refused", &serves, finalizers]).await;
+    engine.becomes_degraded("document of mapping", "is refused").await;
     let name = &scene.world.name;
     let other = scene.of_gadgets().replace("<name>", &format!("{name}-gadgets"));
     scene.world.mappings.write("widgets.yaml", WIDGETS);

@@ -21,6 +21,10 @@ pub fn cases() -> Vec<Case> {
 async fn what_people_do_to_an_object_is_put_right_and_their_own_fields_stay(stage: &Stage) {
     let (world, _engine) = stage.running().await;
     let copy = world.made("it", json!({"size": 1, "version": "6"})).await;
+    let manager = format!("sync-engine/main/{}", world.name);
+    let managers = copy["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let applied = managers.iter().any(|entry| entry["manager"] == manager && entry["operation"] == "Apply");
+    assert!(applied, "{managers:?}");
 
     world.target.edit(&copy, json!({"spec": {"size": 99}})).await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 1, "version": "6"})).await;
