@@ -182,14 +182,9 @@ impl Engine {
         .await;
     }
 
-    /// What a verb prints that asks the console alone.
-    pub fn told(&self, arguments: &[&str]) -> String {
-        printed(&[arguments, &["--console", &self.address]].concat())
-    }
-
     /// What `sync-engine status` prints, of which a running engine is all that it needs.
     pub fn status(&self, arguments: &[&str]) -> String {
-        self.told(&[&["status"], arguments].concat())
+        printed(&[&["status"], arguments, &["--console", &self.address]].concat())
     }
 
     /// What a verb prints that is given the engine's clusters, and the address of its console.

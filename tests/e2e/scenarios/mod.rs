@@ -57,7 +57,6 @@ pub fn cases() -> Vec<Case> {
         chart::cases(),
         informers::cases(),
         installation::cases(),
-        mongodb::cases(),
         mongodb_operator::cases(),
         workspaces::cases(),
         workspace_types::cases(),

@@ -1,23 +1,19 @@
-//! The main job with the files that the repository ships: MongoDB across consumers, as the README tells it.
+//! Two consumers of MongoDB, by the files that the repository ships.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::case::{Case, Stage, case};
+use crate::case::Stage;
 use crate::credentials::{ADMIN, NOBODY};
 use crate::engine::{Engine, Launch};
 use crate::fleet::On;
 use crate::kube::ApiServer;
 use crate::kubectl::{Kubectl, repository};
 use crate::mappings::Mappings;
-use crate::target::{Target, namespace};
-use crate::tenant::{Tenant, contains};
-
-pub fn cases() -> Vec<Case> {
-    vec![case!(databases_of_two_consumers_run_apart).on_both()]
-}
+use crate::target::Target;
+use crate::tenant::Tenant;
 
 const EXPORT: &str = "apiExport: {name: mongodb, path: root:mongodb}";
 pub const DATABASE: &str = "my-database";
@@ -64,41 +60,6 @@ pub async fn own_target(stage: &Stage) -> (ApiServer, Target) {
     stage.kubectl("target", &server.kubeconfig(ADMIN)).apply(&["schemas/mongodb/crd.yaml"]);
     let target = Target { rest: server.admin().await, api: Api::mongodb(), mapping: "main.mongodb".to_owned() };
     (server, target)
-}
-
-async fn databases_of_two_consumers_run_apart(stage: &Stage) {
-    let (server, target) = own_target(stage).await;
-    let story = Story::begin(stage, "", &stage.user).await;
-    let _engine = story.engine(stage, &server).await;
-
-    let databases = [target.copy(&story.acme, DATABASE).await, target.copy(&story.globex, DATABASE).await];
-    assert_ne!(namespace(&databases[0]), namespace(&databases[1]));
-    assert_eq!(databases[0]["spec"], story.acme.object(DATABASE).await["spec"], "the whole spec arrives");
-    for database in &databases {
-        operator_finds_its_rights(&target, &namespace(database)).await;
-    }
-    story.acme.status(DATABASE, json!({"phase": "Pending"})).await;
-
-    target.report(&databases[0], running("6.0.5")).await;
-    story.acme.status(DATABASE, json!({"phase": "Running", "version": "6.0.5"})).await;
-    story.acme.condition(DATABASE, "Ready", json!({"status": "True"})).await;
-    let data = json!({"username": "YXBw", "password": "Y2hhbmdlLW1l", "own": "eA=="});
-    target.rest.create(&secrets(&namespace(&databases[0])), &secret(CONNECTION, &data)).await;
-    let data = connection(&story.acme).await["data"].clone();
-    assert_eq!(data, json!({"username": "YXBw", "password": "Y2hhbmdlLW1l"}));
-    let other = story.globex.object(DATABASE).await["status"].clone();
-    assert!(contains(&other, &json!({"phase": "Pending"})) && other["version"].is_null(), "{other}");
-
-    story.as_acme.run(&["patch", "mongodbcommunity", DATABASE, "--type=merge", "-p", r#"{"spec":{"members":5}}"#]);
-    target.has(&story.acme, DATABASE, json!({"spec": {"members": 5}})).await;
-
-    story.as_acme.run(&["delete", "mongodbcommunity", DATABASE, "--timeout=60s"]);
-    assert_eq!(target.find(&story.acme, DATABASE).await, None, "kubectl returns when the database is gone");
-    let accounts = target.labelled("/api/v1/serviceaccounts").await;
-    assert_eq!(accounts.len(), 2, "the other consumer's accounts stay: {accounts:?}");
-    assert!(target.find(&story.globex, DATABASE).await.is_some());
-    let passwords = target.labelled("/api/v1/secrets").await;
-    assert_eq!(passwords.len(), 1, "the other consumer's password stays: {passwords:?}");
 }
 
 pub fn secrets(namespace: &str) -> String {

@@ -25,51 +25,11 @@ const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 const POLICY_BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
-/// What refuses the creation of the widget `NAME` on the target.
-#[derive(Clone, Copy)]
-enum Refused {
-    ByPolicy,
-    /// It does not answer: a 500.
-    ByWebhook,
-}
-
-/// The widget that the policy is about.
+/// The widget that is refused.
 const NAME: &str = "held";
 
-impl Refused {
-    /// Has the target refuse it from now on.
-    async fn refuse(self, world: &World<'_>) {
-        let rule = json!({
-            "apiGroups": [world.api.group], "apiVersions": ["*"], "resources": [world.api.plural], "operations": ["CREATE"],
-        });
-        let answer = match self {
-            Self::ByPolicy => {
-                deny(world, rule).await;
-                422
-            }
-            Self::ByWebhook => {
-                break_webhook(world, rule).await;
-                500
-            }
-        };
-        let path = format!("{}?dryRun=All", world.api.collection("default"));
-        becomes("the answer to a creation", answer, async || {
-            world.target.rest.try_create(&path, &world.api.object(NAME, json!({}))).await.status
-        })
-        .await;
-    }
-
-    async fn refuse_no_more(self, world: &World<'_>) {
-        let configurations = match self {
-            Self::ByPolicy => POLICY_BINDINGS,
-            Self::ByWebhook => WEBHOOKS,
-        };
-        world.target.rest.delete(&format!("{configurations}/{}", world.name)).await;
-    }
-}
-
 /// A policy that refuses what `rule` matches of the widget `NAME`.
-async fn deny(world: &World<'_>, rule: Value) {
+async fn deny(world: &World<'_>, rule: &Value) {
     let name = &world.name;
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
@@ -88,7 +48,7 @@ async fn deny(world: &World<'_>, rule: Value) {
 }
 
 /// A webhook at an address where nobody listens.
-async fn break_webhook(world: &World<'_>, rule: Value) {
+async fn break_webhook(world: &World<'_>, rule: &Value) {
     let webhook = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": world.name},
@@ -114,11 +74,23 @@ const WITH_SETTINGS: &str = r#"<widget mapping>
 
 async fn an_object_that_a_policy_or_a_webhook_refuses_keeps_neither_the_others_nor_the_status_back(stage: &Stage) {
     let (world, mut engine) = stage.running_with(WITH_SETTINGS).await;
-    for (refused, reason, words) in [
-        (Refused::ByPolicy, "Refused", "denied by a policy"),
-        (Refused::ByWebhook, "RequestFailed", "failed calling webhook"),
+    let rule = json!({
+        "apiGroups": [world.api.group], "apiVersions": ["*"], "resources": [world.api.plural], "operations": ["CREATE"],
+    });
+    for (configurations, answer, reason, words) in [
+        (POLICY_BINDINGS, 422, "Refused", "denied by a policy"),
+        (WEBHOOKS, 500, "RequestFailed", "failed calling webhook"),
     ] {
-        refused.refuse(&world).await;
+        if configurations == WEBHOOKS {
+            break_webhook(&world, &rule).await;
+        } else {
+            deny(&world, &rule).await;
+        }
+        let path = format!("{}?dryRun=All", world.api.collection("default"));
+        becomes("the answer to a creation", answer, async || {
+            world.target.rest.try_create(&path, &world.api.object(NAME, json!({}))).await.status
+        })
+        .await;
         world.alpha.create(NAME, json!({"size": 1})).await;
         world.alpha.synced(NAME, "False", reason).await;
         troubles::shown(stage, &engine, reason).await;
@@ -130,7 +102,7 @@ async fn an_object_that_a_policy_or_a_webhook_refuses_keeps_neither_the_others_n
         world.alpha.patch(NAME, json!({"spec": {"size": 2}})).await;
         world.alpha.status(NAME, json!({"version": "2"})).await;
 
-        refused.refuse_no_more(&world).await;
+        world.target.rest.delete(&format!("{configurations}/{}", world.name)).await;
         world.target.has_spec(&world.alpha, NAME, json!({"size": 2})).await;
         world.alpha.synced(NAME, "True", "Synced").await;
         engine.becomes_ready().await;

@@ -1,4 +1,5 @@
-//! What `sync-engine rbac` prints is enough for the engine, on servers that check it.
+//! The main job with the files that the repository ships, as the README tells it: what `sync-engine rbac` prints is enough for
+//! it, on servers that check it.
 
 use serde_json::json;
 
@@ -12,15 +13,16 @@ use crate::fleet::On;
 use crate::kube::ApiServer;
 use crate::kubectl::{Kubectl, repository};
 use crate::target::{Target, namespace};
+use crate::tenant::contains;
 
 pub fn cases() -> Vec<Case> {
-    vec![case!(what_rbac_prints_is_enough_and_a_verb_less_is_not).on_both()]
+    vec![case!(databases_of_two_consumers_run_apart_by_what_rbac_prints_and_not_by_less).on_both()]
 }
 
 /// The shipped mapping, whose Role and RoleBinding nobody may create who does not hold what they grant.
-async fn what_rbac_prints_is_enough_and_a_verb_less_is_not(stage: &Stage) {
+async fn databases_of_two_consumers_run_apart_by_what_rbac_prints_and_not_by_less(stage: &Stage) {
     let scene = Scene::set(stage).await;
-    let (acme, target) = (&scene.story.acme, &scene.target);
+    let (acme, globex, target) = (&scene.story.acme, &scene.story.globex, &scene.target);
     let before = scene.doctor();
     assert!(before.contains("SE0806") && before.contains(&format!("rbac --for {}", scene.side)), "{before}");
     scene.grant(scene.side, &scene.rbac(scene.side));
@@ -41,19 +43,35 @@ async fn what_rbac_prints_is_enough_and_a_verb_less_is_not(stage: &Stage) {
     assert!(after.contains(&format!("nothing wrong; {checks} of {checks} checks are fine")), "{after}");
     let mut engine = scene.launch.ready().await;
 
-    let copy = target.copy(acme, DATABASE).await;
-    operator_finds_its_rights(target, &namespace(&copy)).await;
+    let databases = [target.copy(acme, DATABASE).await, target.copy(globex, DATABASE).await];
+    assert_ne!(namespace(&databases[0]), namespace(&databases[1]));
+    assert_eq!(databases[0]["spec"], acme.object(DATABASE).await["spec"], "the whole spec arrives");
+    for database in &databases {
+        operator_finds_its_rights(target, &namespace(database)).await;
+    }
     acme.status(DATABASE, json!({"phase": "Pending"})).await;
-    target.report(&copy, running("6.0.5")).await;
+
+    target.report(&databases[0], running("6.0.5")).await;
     acme.status(DATABASE, json!({"phase": "Running", "version": "6.0.5"})).await;
-    let written = secret(CONNECTION, &json!({"username": "YXBw"}));
-    target.rest.create(&secrets(&namespace(&copy)), &written).await;
-    connection(acme).await;
-    acme.patch(DATABASE, json!({"spec": {"members": 5}})).await;
+    acme.condition(DATABASE, "Ready", json!({"status": "True"})).await;
+    let data = json!({"username": "YXBw", "password": "Y2hhbmdlLW1l", "own": "eA=="});
+    target.rest.create(&secrets(&namespace(&databases[0])), &secret(CONNECTION, &data)).await;
+    let data = connection(acme).await["data"].clone();
+    assert_eq!(data, json!({"username": "YXBw", "password": "Y2hhbmdlLW1l"}));
+    let other = globex.object(DATABASE).await["status"].clone();
+    assert!(contains(&other, &json!({"phase": "Pending"})) && other["version"].is_null(), "{other}");
+
+    let as_acme = &scene.story.as_acme;
+    as_acme.run(&["patch", "mongodbcommunity", DATABASE, "--type=merge", "-p", r#"{"spec":{"members":5}}"#]);
     target.has(acme, DATABASE, json!({"spec": {"members": 5}})).await;
 
-    acme.remove(DATABASE).await;
-    assert_eq!(target.find(acme, DATABASE).await, None);
+    as_acme.run(&["delete", "mongodbcommunity", DATABASE, "--timeout=60s"]);
+    assert_eq!(target.find(acme, DATABASE).await, None, "kubectl returns when the database is gone");
+    let accounts = target.labelled("/api/v1/serviceaccounts").await;
+    assert_eq!(accounts.len(), 2, "the other consumer's accounts stay: {accounts:?}");
+    assert!(target.find(globex, DATABASE).await.is_some());
+    let passwords = target.labelled("/api/v1/secrets").await;
+    assert_eq!(passwords.len(), 1, "the other consumer's password stays: {passwords:?}");
     let refused: Vec<String> = engine.log().into_iter().filter(|line| line.contains("forbidden")).collect();
     assert!(refused.is_empty(), "the engine was refused something: {refused:#?}");
     assert!(engine.terminate().await.success());
@@ -74,7 +92,7 @@ struct Scene<'s> {
 impl<'s> Scene<'s> {
     async fn set(stage: &'s Stage) -> Self {
         let (server, target) = own_target(stage).await;
-        let story = Story::begin(stage, &format!("{}-", stage.id), NOBODY).await;
+        let story = Story::begin(stage, "", NOBODY).await;
         let kubeconfig = stage.keep("target.kubeconfig", &server.kubeconfig(NOBODY));
         Self {
             stage,
