@@ -10,7 +10,7 @@ use crate::eventually::eventually;
 use crate::fleet::On;
 
 pub fn cases() -> Vec<Case> {
-    vec![case!(another_name_in_the_mapping_and_a_deletion_that_hangs).in_memory()]
+    vec![case!(another_name_in_the_mapping_and_a_deletion_that_needs_no_rendering_and_hangs).in_memory()]
 }
 
 const NAMED: &str = "<mapping>
