@@ -11,7 +11,6 @@ use crate::case::{Case, Stage, case};
 use crate::credentials::{NOBODY, token};
 use crate::engine::Launch;
 use crate::eventually::eventually;
-use crate::kube::ApiServer;
 use crate::rest::Patch;
 use crate::target::namespace;
 use crate::tenant::Tenant;
@@ -86,19 +85,14 @@ impl<'w> Fleet<'w> {
     }
 }
 
-/// One cluster more, with the API and a namespace of the same name as the first's.
-async fn cluster(world: &World<'_>, name: &str) -> (ApiServer, Tenant) {
-    let server = world.stage.fleet.own_cluster(&format!("{}-{name}", world.stage.id)).await;
-    let admin = server.admin().await;
-    world.api.install(&admin).await;
-    let tenant = Tenant::in_cluster(admin, &world.api).with_namespace(&world.alpha.namespace).await;
-    (server, tenant)
-}
-
 async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_its_objects(stage: &Stage) {
     let fleet = Fleet::of(stage).await;
-    let (server, second) = cluster(&fleet.world, "b").await;
     let first = &fleet.world.alpha;
+    // One cluster more, with the API and a namespace of the same name as the first's.
+    let server = stage.fleet.own_cluster(&format!("{}-b", stage.id)).await;
+    let admin = server.admin().await;
+    fleet.world.api.install(&admin).await;
+    let second = Tenant::in_cluster(admin, &fleet.world.api).with_namespace(&first.namespace).await;
     // One that forbids everything is listed before the engine starts, and delays no other.
     fleet.list("closed", &server.kubeconfig(NOBODY));
     let mut engine = fleet.launch().start();

@@ -7,12 +7,10 @@ use serde_json::json;
 use crate::case::{Case, Stage, case};
 use crate::eventually::eventually;
 use crate::rest::Rest;
-use crate::target::uid;
 use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(an_engine_at_its_limits_deletes_nothing_and_says_what_to_raise),
         case!(an_observing_mapping_writes_nothing).on_kube(),
         case!(the_first_signal_drains).in_memory(),
         case!(events_and_metrics_tell_of_sources_and_of_documents).on_both(),
@@ -56,27 +54,6 @@ async fn events_and_metrics_tell_of_sources_and_of_documents(stage: &Stage) {
         told.contains(&"Normal DocumentLoaded".to_owned()).then_some(()).ok_or_else(|| format!("{told:?}"))
     })
     .await;
-}
-
-/// The engine needs more watches than it may run, and then more memory.
-async fn an_engine_at_its_limits_deletes_nothing_and_says_what_to_raise(stage: &Stage) {
-    let (world, mut engine) = stage.running().await;
-    world.made("it", json!({"size": 1})).await;
-    let removed = world.made("removed", json!({"size": 1})).await;
-    engine.terminate().await;
-    world.alpha.patch("it", json!({"spec": {"size": 2}})).await;
-    world.alpha.delete("removed").await;
-    for (flag, limit) in [("--max-watches", "1"), ("--max-memory", "1Mi")] {
-        let mut limited = world.launch().flag(flag, limit).start();
-        limited.becomes_unready("", flag).await;
-        world.no_write(Duration::from_secs(3)).await;
-        limited.terminate().await;
-    }
-    assert_eq!(uid(&world.target.again(&removed).await), uid(&removed));
-
-    let _engine = world.launch().ready().await;
-    world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
-    world.target.gone(&world.alpha, "removed").await;
 }
 
 fn in_mode(mode: &str) -> String {
