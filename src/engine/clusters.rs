@@ -7,7 +7,7 @@ use tracing::debug;
 
 use super::controller::Controller;
 use super::target::Target;
-use super::{Engine, Pipeline, for_good, keeper};
+use super::{Engine, Pipeline, for_good};
 use crate::mapping::{Kind, SourceClusters};
 use crate::multicluster::manager::ClusterEvent;
 use crate::multicluster::registry::{Cluster, ProviderName};
@@ -110,13 +110,6 @@ impl Engine {
         }));
         self.read_retained(&target);
         Some(target)
-    }
-
-    /// Reads, in the background, which mappings the state stores on a target name.
-    pub(super) fn read_retained(&mut self, target: &Arc<Target>) {
-        let (target, shared, events) = (target.clone(), self.shared.clone(), self.events.clone());
-        let read = move || keeper::read_retained(target.clone(), shared.clone(), events.clone());
-        self.tasks.spawn(for_good("state stores on target", read));
     }
 
     /// A target is asked no more for kinds that no document names any more, not even one that waits.

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{DEFAULT_TARGET, approval};
-use crate::health::Level;
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
@@ -124,50 +123,6 @@ impl Inventory {
             // document.
             format!("{}\n---\n{}", self.provider, self.document).into()
         }
-    }
-}
-
-/// What the state stores of a mapping tell together, and home.
-#[derive(Debug, Default)]
-pub struct Retained {
-    /// What the last one of them all says.
-    latest: Inventory,
-    /// When home recorded its document, and the documents of the providers.
-    at_home: Option<(Option<Timestamp>, String)>,
-    /// What it means that a target is out of order, of all that tell of the mapping the worst.
-    trouble: Option<Level>,
-}
-
-impl Retained {
-    /// `true`: together, they tell something else from now on.
-    pub fn take(&mut self, store: Inventory, is_home: bool, trouble: Level) -> bool {
-        let before = self.documents(true);
-        self.trouble = self.trouble.max(Some(trouble));
-        if is_home && self.at_home.as_ref().is_none_or(|(at, _)| *at <= store.recorded) {
-            self.at_home = Some((store.recorded, store.provider.clone()));
-        }
-        if store.recorded > self.latest.recorded || self.latest.document.is_empty() {
-            // Nothing but the mapping: what somebody wrote behind it may be a provider.
-            let first = crate::yaml::parse_one(&store.document).filter(|one| one.text != store.document);
-            let Inventory { document, provider, recorded, .. } = store;
-            let document = first.map_or(document, |one| one.text);
-            self.latest = Inventory { document, provider, recorded, ..Inventory::default() };
-        }
-        self.documents(true) != before
-    }
-
-    /// What it means for the engine's readiness that the mapping is not served. One that a cluster of a fleet alone knows holds up no
-    /// roll-out: somebody may have written it there.
-    pub fn trouble(&self) -> Level {
-        self.trouble.unwrap_or(Level::Waiting)
-    }
-
-    /// All that is needed to serve the mapping without its files. A provider may lead to sources anywhere, also those of a mapping
-    /// that has a file: of one that home names, home alone says which they are, and of any other nobody does before home is read.
-    pub fn documents(&self, is_home_read: bool) -> Arc<str> {
-        let of_home = self.at_home.as_ref().map(|(_, provider)| provider);
-        let provider = of_home.or(Some(&self.latest.provider).filter(|_| is_home_read)).cloned().unwrap_or_default();
-        Inventory { provider, document: self.latest.document.clone(), ..Inventory::default() }.documents()
     }
 }
 
@@ -466,27 +421,6 @@ mod tests {
         };
         assert_eq!(version("7"), "7");
         assert_eq!(version(""), "1", "where nothing was read, only a create: no object has the version 1");
-    }
-
-    /// Whoever can write on a target leads no mapping to sources of their own.
-    #[test]
-    fn providers_are_those_that_home_names_whatever_a_target_holds() {
-        let store = |second: i64, document: &str, provider: &str| Inventory {
-            document: document.into(),
-            provider: provider.into(),
-            recorded: Timestamp::from_second(second).ok(),
-            ..Inventory::default()
-        };
-        let theirs = || store(9, "kind: Mapping\n---\nkind: ClusterProvider", "theirs: 1");
-        let mut retained = Retained::default();
-        assert!(retained.take(theirs(), false, Level::Degraded));
-        assert_eq!(&*retained.documents(false), "kind: Mapping\n", "home may still say which");
-        assert_eq!(&*retained.documents(true), "theirs: 1\n---\nkind: Mapping\n", "home does not know the mapping");
-        assert_eq!(retained.trouble(), Level::Degraded, "nor does any roll-out wait for it");
-        assert!(retained.take(store(1, "kind: Mapping", "home: 1"), true, Level::Waiting));
-        assert!(!retained.take(theirs(), false, Level::Degraded));
-        assert_eq!(&*retained.documents(true), "home: 1\n---\nkind: Mapping\n");
-        assert_eq!(retained.trouble(), Level::Waiting);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Keeps the state store of a pipeline in step with its mapping, and reads what former engines left.
+//! Keeps the state store of a pipeline in step with its mapping.
 
 mod agreement;
 mod home;
@@ -17,8 +17,8 @@ use super::pipeline::learned::{LATE_REQUEST, Late};
 use super::pipeline::{Generation, NOT_READ, Pipeline};
 use super::serving::{compiled, names_other_sources, other_document};
 use super::slots::Slot;
-use super::target::{Target, is_removed};
-use super::{DEFAULT_TARGET, Event, Shared};
+use super::target::is_removed;
+use super::{DEFAULT_TARGET, Event};
 use crate::health::{Condition, Level};
 use crate::mapping::{Kind, Mapping, Side, SourceClusters};
 use crate::multicluster::backoff::{Backoff, Jitter};
@@ -40,7 +40,7 @@ const REVIEW: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_secs(120);
 
 /// How soon a request that failed is made again.
-const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
+pub(super) const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
 
 /// Confirms the inventory at the start and after each change, until dropped.
 pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Event>) {
@@ -544,39 +544,6 @@ pub(super) async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), R
             home.delete_as_it_is(&inventory::name_of_list(&home.engine, mapping)).await
         }
         None => Ok(()),
-    }
-}
-
-/// Reads, once, which mappings a former engine of this id had on a target. Where another connection leads to that meanwhile, somebody
-/// else does.
-pub async fn read_retained(target: Arc<Target>, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
-    tokio::select! {
-        biased;
-        // Cancel-safe: a token stays cancelled.
-        () = target.retired() => {}
-        // It tells the engine as the last thing that it does.
-        () = read_once(&target, &shared, &events) => {}
-    }
-}
-
-async fn read_once(target: &Target, shared: &Shared, events: &mpsc::Sender<Event>) {
-    let (mut failures, term) = (0, shared.lease.number());
-    let mut jitter = Jitter::of(&target.name);
-    let what = format!("state stores on target {}", target.name);
-    loop {
-        let read = shared.inventories(target.endpoint()).list().await;
-        if shared.lease.number() != term && shared.lease.is_held() {
-            // Another process may have written since, and who leads asks anew.
-            return;
-        }
-        let state = read.as_ref().map(|_| ()).map_err(ToString::to_string);
-        shared.instruments.health.set(&what, Condition::of(state, target.trouble()));
-        if let Ok(found) = read {
-            let _ = events.send(Event::Retained(target.name.clone(), found)).await;
-            return;
-        }
-        tokio::time::sleep(RETRY.delay(failures, &mut jitter)).await;
-        failures += 1;
     }
 }
 

@@ -23,6 +23,7 @@ mod overview;
 mod pipeline;
 mod rehearse;
 mod report;
+mod retained;
 mod serving;
 mod slots;
 pub mod target;
@@ -45,7 +46,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::catalog::{Catalog, Entry, Files, Standing};
-use crate::health::{Condition, Level};
+use crate::health::Condition;
 use crate::mapping::diagnostic::Severity;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{Kind, Mapping, MappingRemoved, Mode, OnExit};
@@ -71,9 +72,10 @@ use consumer_schema::ConsumerSchemas;
 use controller::Controller;
 use election::{Election, Terms};
 use events::Recorder;
-use inventory::{Inventories, Inventory, Retained};
+use inventory::{Inventories, Inventory};
 use pipeline::{Generation, Pipeline};
 use report::sources_component;
+use retained::Retained;
 use serving::{InForce, is_removal};
 use slots::{Slot, doubles};
 use target::{NamespaceLocks, Target};
@@ -656,24 +658,6 @@ impl Engine {
         true
     }
 
-    /// A removed mapping has nothing to look after if it was refused from its first document on, and no state store knows it.
-    fn forget_what_never_ran(&mut self) {
-        // One without a file is known from state stores alone, which may be about to be read again.
-        let are_stores_read = self.targets.keys().all(|target| self.read.contains(target));
-        let never_ran = |name: &str, entry: &Entry| {
-            let is_sure = entry.file.is_some() || are_stores_read;
-            let is_gone = entry.standing == Standing::Retained && entry.generation == 1 && is_sure;
-            let is_refused = self.refused.iter().any(|slot| slot.mapping == name);
-            is_gone && is_refused && !self.retained.contains_key(name) && self.pipelines_of(name).next().is_none()
-        };
-        let mappings = self.catalog.mappings().filter(|(name, entry)| never_ran(name, entry));
-        let names: Vec<String> = mappings.map(|(name, _)| name.to_owned()).collect();
-        for name in names {
-            info!(mapping = name, "the mapping was removed before it ran");
-            self.catalog = self.catalog.forget(&name);
-        }
-    }
-
     /// A mapping does not run on a target.
     fn hold_up(&mut self, slot: &Slot, condition: Condition) {
         self.refused.insert(slot.clone());
@@ -770,54 +754,6 @@ impl Engine {
         });
     }
 
-    fn learn(&mut self, target: String, inventories: Vec<Inventory>) {
-        let is_home = target == self.shared.settings.home;
-        let trouble = self.targets.get(&target).map_or(Level::Waiting, |target| target.trouble());
-        let (is_news, has_any) = (self.read.insert(target), !inventories.is_empty());
-        // What others told of providers counts from now on, where home does not know the mapping.
-        let mut learned = is_home && is_news && !self.retained.is_empty();
-        for mut inventory in inventories {
-            let name = inventory.mapping.clone();
-            let entry = self.catalog.mapping(&name);
-            if entry.is_none_or(|entry| entry.file.is_none()) {
-                let targets = std::mem::take(&mut inventory.targets);
-                self.former_targets.entry(name.clone()).or_default().extend(targets);
-            }
-            // A text that the catalog has is kept once.
-            let same = entry.map(|entry| &entry.mapping.text).filter(|text| **text == inventory.document);
-            if let Some(same) = same.cloned() {
-                inventory.document = same;
-            }
-            if !self.retained.entry(name.clone()).or_default().take(inventory, is_home, trouble) {
-                continue;
-            }
-            // What is known from a state store alone is not the last document. What is known from a file is.
-            if self.catalog.mapping(&name).is_some_and(|entry| entry.file.is_none()) {
-                self.catalog = self.catalog.forget(&name);
-            }
-            learned = true;
-        }
-        if learned {
-            self.update();
-        } else if is_news {
-            self.converge();
-        }
-        if has_any {
-            // More than a cluster of a fleet may know them now.
-            self.say_errors(&self.problems);
-        }
-    }
-
-    /// Of a mapping without a file, the target, or home, that may hold its latest document and was not read yet. Until then, what
-    /// the engine knows of it may be what a later document forbids.
-    fn unread_target(&self, entry: &Entry) -> Option<String> {
-        let settings = &self.shared.settings;
-        let is_known_from_stores = entry.standing == Standing::Retained && entry.file.is_none();
-        let home = settings.home_connection().map(|_| settings.home.clone());
-        let targets = self.slots(&entry.mapping).into_values().chain(home);
-        targets.filter(|_| is_known_from_stores).find(|target| !self.read.contains(target))
-    }
-
     /// A mapping that left nothing behind is forgotten, unless a document names it.
     fn forget(&mut self, slot: &Slot) {
         let mapping = slot.mapping.as_str();
@@ -857,150 +793,4 @@ impl Engine {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-    use crate::health;
-    use crate::multicluster::connection::{ConnectionSource, ConnectionSpec, Held};
-
-    /// With these connections, the first one to its home.
-    fn engine(connections: &[&str]) -> (Engine, mpsc::Receiver<Event>) {
-        let settings = Settings {
-            engine: "main".into(),
-            inventory_namespace: "sync-engine".into(),
-            home: connections[0].into(),
-            connections: connections.iter().map(|name| ((*name).into(), target::tests::connection())).collect(),
-            ..Settings::default()
-        };
-        let (events, received) = mpsc::channel(64);
-        let shared = Arc::new(Shared::new(settings, Instruments::default(), Recorder::default()));
-        (Engine::new(shared, JoinSet::new(), events), received)
-    }
-
-    /// The leader before may have recorded a later document there, by which nothing is to be deleted.
-    #[tokio::test]
-    async fn a_mapping_without_a_file_waits_in_each_term_for_home_and_all_targets_to_be_read() {
-        let document = r#"apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: widgets}
-spec:
-  source: {apiExport: {name: widgets, path: "root:widgets"}, resource: widgets.v1.example.dev}
-  target: {cluster: "{{ source.metadata.labels.target }}", allowed: [t1, t2]}
-  objects:
-    - {id: copy, template: {apiVersion: v1, kind: ConfigMap, data: {size: "1"}}}
-"#;
-        let all = ["home", "t1", "t2"];
-        let (mut engine, _received) = engine(&all);
-        let store = || Inventory { mapping: "widgets".into(), document: document.into(), ..Inventory::default() };
-        for unread in all {
-            engine.leadership();
-            for target in all.into_iter().filter(|target| *target != unread) {
-                engine.learn(target.to_owned(), vec![store()]);
-            }
-            assert_eq!(engine.pipelines.len(), 0, "what {unread} has may forbid what the others say");
-            engine.learn(unread.to_owned(), Vec::new());
-            assert_eq!(engine.pipelines.len(), 2);
-        }
-    }
-
-    /// The leader before may have ended what waited here for a connection.
-    #[tokio::test]
-    async fn a_mapping_that_never_ran_and_that_no_state_store_names_any_more_is_forgotten() {
-        let document = r#"apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {name: widgets}
-spec:
-  source: {apiExport: {name: widgets, path: "root:widgets"}, resource: widgets.v1.example.dev}
-  target: {cluster: elsewhere}
-  objects:
-    - {id: copy, template: {apiVersion: v1, kind: ConfigMap, data: {size: "1"}}}
-"#;
-        let (mut engine, _received) = engine(&["home", "other"]);
-        ["home", "other"].iter().for_each(|name| assert!(engine.target(name).is_some()));
-        let store = Inventory { mapping: "widgets".into(), document: document.into(), ..Inventory::default() };
-        engine.learn("home".to_owned(), vec![store]);
-        let is_known = |engine: &Engine| engine.catalog.mapping("widgets").is_some();
-        assert!(is_known(&engine) && engine.pipelines.is_empty(), "nobody gave its connection");
-        engine.leadership();
-        engine.learn("home".to_owned(), Vec::new());
-        assert!(is_known(&engine), "another target may know it");
-        engine.learn("other".to_owned(), Vec::new());
-        assert!(!is_known(&engine));
-    }
-
-    #[tokio::test]
-    async fn a_mapping_that_waits_for_the_edit_of_another_one_waits_also_while_its_target_is_read_anew() {
-        let document = |name: &str, kind: &str, status: &str| {
-            format!(
-                r#"apiVersion: sync-engine.dev/v1alpha1
-kind: Mapping
-metadata: {{name: {name}}}
-spec:
-  source: {{apiExport: {{name: widgets, path: "root:widgets"}}, resource: widgets.v1.example.dev}}
-  objects:
-    - {{id: copy, template: {{apiVersion: v1, kind: {kind}}}}}
-{status}"#
-            )
-        };
-        let edited = document("first", "ConfigMap", "  status: {engineConditions: [], observedGeneration: Off}\n");
-        let files = [("first.yaml", edited), ("second.yaml", document("second", "ServiceAccount", ""))];
-        let readable = files.into_iter().map(|(path, text)| (path.into(), text.into_bytes())).collect();
-        let store = || Inventory {
-            mapping: "first".into(),
-            document: document("first", "ConfigMap", "").into(),
-            resource_version: "1".into(),
-            ..Inventory::default()
-        };
-        let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
-        let running = |engine: &Engine| engine.pipelines.keys().map(|slot| slot.mapping.clone()).collect::<Vec<_>>();
-        engine.files = Arc::new(Files { readable, ..Files::default() });
-        engine.update();
-        assert_eq!(running(&engine), ["first", "second"]);
-        engine.learn(DEFAULT_TARGET.to_owned(), vec![store()]);
-        engine.recorded(&Slot::of("first"), store());
-        assert_eq!(running(&engine), ["first"], "both would write the condition `Synced`");
-        engine.leadership();
-        engine.converge();
-        assert_eq!(running(&engine), ["first"]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_begins_anew_and_one_that_ends_does_not() {
-        let begun = AtomicUsize::new(0);
-        let begin = || {
-            let number = begun.fetch_add(1, Ordering::Relaxed);
-            async move { assert!(number > 1, "a bug") }
-        };
-        for_good("it", begin).await;
-        assert_eq!(begun.load(Ordering::Relaxed), 3);
-    }
-
-    /// A document that took the place of another one meanwhile would be served nowhere before home is back.
-    #[tokio::test(start_paused = true)]
-    async fn home_that_is_no_mappings_target_is_known_to_be_lost() {
-        let text = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
-            "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}"#;
-        let source = ConnectionSource::Held { kubeconfig: Held::new("a test".into(), text.into()), context: None };
-        let hub = Connection::open(ConnectionSpec { name: "hub".into(), source }).expect("a connection");
-        let settings = Settings {
-            engine: "main".into(),
-            inventory_namespace: "sync-engine".into(),
-            home: "hub".into(),
-            connections: [("hub".to_owned(), hub)].into(),
-            ..Settings::default()
-        };
-        let (instruments, (_reloads, received)) = (Instruments::default(), mpsc::channel(1));
-        let (known, mut changes) = (instruments.health.clone(), instruments.health.changes());
-        let is_lost = |one: &health::Standing| one.component == "target hub" && one.condition.level == Level::Waiting;
-        let told = async {
-            while !known.standings().iter().any(is_lost) {
-                changes.advanced().await;
-            }
-        };
-        tokio::select! {
-            () = run(settings, received, instruments, CancellationToken::new()) => panic!("nobody ends it"),
-            told = timeout(Duration::from_secs(600), told) => told.expect("home gives no answer"),
-        }
-    }
-}
+mod tests;

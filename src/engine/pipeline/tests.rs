@@ -12,9 +12,8 @@ use crate::engine::Settings;
 use crate::engine::events::Recorder;
 use crate::engine::interests::{Collection, Related, Topic};
 use crate::engine::inventory::{Former, SourceId};
-use crate::engine::keeper::{
-    check_first, check_sources, heed_home, is_final, look_at_home, read_retained, remove, wanted,
-};
+use crate::engine::keeper::{check_first, check_sources, heed_home, is_final, look_at_home, remove, wanted};
+use crate::engine::retained;
 use crate::engine::serving::compiled;
 use crate::engine::slots::double;
 use crate::engine::target::aliases;
@@ -524,7 +523,7 @@ async fn the_state_stores_of_a_target_are_not_asked_for_through_a_connection_tha
     let pipeline = pipeline(Lease::default());
     let (target, (events, _news)) = (pipeline.generation().target.clone(), mpsc::channel(8));
     target.retire();
-    assert!(read_retained(target, pipeline.shared.clone(), events).now_or_never().is_some());
+    assert!(retained::read(target, pipeline.shared.clone(), events).now_or_never().is_some());
 }
 
 /// What it would tell may be from before another process has written; and where nobody answers, one more would ask in each term.
@@ -533,7 +532,7 @@ async fn state_stores_that_were_asked_for_before_a_term_tell_nothing_in_it() {
     let lease = Lease::of_replica();
     let pipeline = pipeline(lease.clone());
     let (target, (events, _news)) = (pipeline.generation().target.clone(), mpsc::channel(8));
-    let mut reading = Box::pin(read_retained(target, pipeline.shared.clone(), events));
+    let mut reading = Box::pin(retained::read(target, pipeline.shared.clone(), events));
     assert!(reading.as_mut().now_or_never().is_none());
     lease.take(None, None);
     assert!(tokio::time::timeout(Duration::from_secs(3600), reading).await.is_ok());

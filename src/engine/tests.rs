@@ -1,0 +1,88 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::health::{self, Level};
+
+/// With these connections, the first one to its home.
+fn settings(connections: &[&str]) -> Settings {
+    Settings {
+        engine: "main".into(),
+        inventory_namespace: "sync-engine".into(),
+        home: connections[0].into(),
+        connections: connections.iter().map(|name| ((*name).into(), target::tests::connection())).collect(),
+        ..Settings::default()
+    }
+}
+
+/// The same of an engine that does not run.
+pub(super) fn engine(connections: &[&str]) -> (Engine, mpsc::Receiver<Event>) {
+    let (events, received) = mpsc::channel(64);
+    let shared = Arc::new(Shared::new(settings(connections), Instruments::default(), Recorder::default()));
+    (Engine::new(shared, JoinSet::new(), events), received)
+}
+
+/// A mapping with one object; `more`: further fields of its spec.
+pub(super) fn document(name: &str, kind: &str, more: &str) -> String {
+    format!(
+        r#"apiVersion: sync-engine.dev/v1alpha1
+kind: Mapping
+metadata: {{name: {name}}}
+spec:
+  source: {{apiExport: {{name: widgets, path: "root:widgets"}}, resource: widgets.v1.example.dev}}
+  objects:
+    - {{id: copy, template: {{apiVersion: v1, kind: {kind}}}}}
+{more}"#
+    )
+}
+
+#[tokio::test]
+async fn a_mapping_that_waits_for_the_edit_of_another_one_waits_also_while_its_target_is_read_anew() {
+    let edited = document("first", "ConfigMap", "  status: {engineConditions: [], observedGeneration: Off}\n");
+    let files = [("first.yaml", edited), ("second.yaml", document("second", "ServiceAccount", ""))];
+    let readable = files.into_iter().map(|(path, text)| (path.into(), text.into_bytes())).collect();
+    let store = || Inventory {
+        mapping: "first".into(),
+        document: document("first", "ConfigMap", "").into(),
+        resource_version: "1".into(),
+        ..Inventory::default()
+    };
+    let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
+    let running = |engine: &Engine| engine.pipelines.keys().map(|slot| slot.mapping.clone()).collect::<Vec<_>>();
+    engine.files = Arc::new(Files { readable, ..Files::default() });
+    engine.update();
+    assert_eq!(running(&engine), ["first", "second"]);
+    engine.learn(DEFAULT_TARGET.to_owned(), vec![store()]);
+    engine.recorded(&Slot::of("first"), store());
+    assert_eq!(running(&engine), ["first"], "both would write the condition `Synced`");
+    engine.leadership();
+    engine.converge();
+    assert_eq!(running(&engine), ["first"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_panics_begins_anew_and_one_that_ends_does_not() {
+    let begun = AtomicUsize::new(0);
+    let begin = || {
+        let number = begun.fetch_add(1, Ordering::Relaxed);
+        async move { assert!(number > 1, "a bug") }
+    };
+    for_good("it", begin).await;
+    assert_eq!(begun.load(Ordering::Relaxed), 3);
+}
+
+/// A document that took the place of another one meanwhile would be served nowhere before home is back.
+#[tokio::test(start_paused = true)]
+async fn home_that_is_no_mappings_target_is_known_to_be_lost() {
+    let (instruments, (_reloads, received)) = (Instruments::default(), mpsc::channel(1));
+    let (known, mut changes) = (instruments.health.clone(), instruments.health.changes());
+    let is_lost = |one: &health::Standing| one.component == "target hub" && one.condition.level == Level::Waiting;
+    let told = async {
+        while !known.standings().iter().any(is_lost) {
+            changes.advanced().await;
+        }
+    };
+    tokio::select! {
+        () = run(settings(&["hub"]), received, instruments, CancellationToken::new()) => panic!("nobody ends it"),
+        told = timeout(Duration::from_secs(600), told) => told.expect("home gives no answer"),
+    }
+}
