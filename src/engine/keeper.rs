@@ -550,21 +550,6 @@ pub(super) async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::multicluster::request_error::Status;
-
-    /// What a server refused has changed nothing, and takes nothing back of what was lost before it.
-    #[tokio::test(start_paused = true)]
-    async fn a_request_without_an_answer_may_arrive_for_two_minutes() {
-        let lost = RequestError::AnswerLost { url: "https://target".into(), reason: "the connection broke".into() };
-        let refused = RequestError::Status(Box::new(Status { code: 409, ..Status::default() }));
-        let mut late = Late::default();
-        for (error, may_come) in [(&refused, false), (&lost, true), (&refused, true)] {
-            late.failed(error);
-            assert_eq!(late.may_come(), may_come);
-        }
-        tokio::time::advance(LATE_REQUEST).await;
-        assert!(!late.may_come());
-    }
 
     /// It may be found before it is known what came of it.
     #[test]

@@ -256,9 +256,24 @@ impl Learned {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::multicluster::request_error::Status;
 
     fn key(cluster: &str) -> Key {
         Key::new(ClusterName::try_from(cluster).unwrap(), "ns", "a")
+    }
+
+    /// What a server refused has changed nothing, and takes nothing back of what was lost before it.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_an_answer_may_arrive_for_two_minutes() {
+        let lost = RequestError::AnswerLost { url: "https://target".into(), reason: "the connection broke".into() };
+        let refused = RequestError::Status(Box::new(Status { code: 409, ..Status::default() }));
+        let mut late = Late::default();
+        for (error, may_come) in [(&refused, false), (&lost, true), (&refused, true)] {
+            late.failed(error);
+            assert_eq!(late.may_come(), may_come);
+        }
+        tokio::time::advance(LATE_REQUEST).await;
+        assert!(!late.may_come());
     }
 
     #[test]
