@@ -69,8 +69,8 @@ pub struct Controller {
     has_room: Notify,
     /// What home says of the mapping's targets.
     pub told_home: tokio::sync::Mutex<ToldHome>,
-    /// The last document that home or a state store had while it ran, whatever became of that target.
-    pub recorded: Mutex<Option<Arc<str>>>,
+    /// The last document that home or a state store had while it ran, also that of a target that is gone.
+    pub last_recorded: Mutex<Option<Arc<str>>>,
 }
 
 /// Since when a consumer's change is not carried out.
@@ -109,7 +109,7 @@ impl Controller {
             lent: Arc::default(),
             has_room: Notify::new(),
             told_home: tokio::sync::Mutex::default(),
-            recorded: Mutex::default(),
+            last_recorded: Mutex::default(),
         })
     }
 

@@ -193,7 +193,7 @@ async fn confirm(
     match &found {
         None => pipeline.told_store(),
         Some(_) if unanswered.may_be_own() => {}
-        Some(_) => pipeline.is_recorded_by_another(),
+        Some(_) => pipeline.recorded_by_another(),
     }
     let is_other = |found: &Inventory| other_document(found, &generation.mapping).is_some();
     if found.as_ref().is_some_and(is_other) && pipeline.went_unrecorded(generation) {
@@ -222,9 +222,6 @@ async fn confirm(
     let told = tell_home(pipeline, generation, &wanted, permit, unanswered).await;
     unanswered.is_home_untold = told.is_err();
     let is_new = found.as_ref().is_none_or(is_other);
-    if let Ok(Some(at)) = told {
-        pipeline.is_named_at_home(&generation.mapping, at);
-    }
     match told {
         // Home alone says when.
         Ok(Some(at)) if found.as_ref().is_none_or(|found| found.recorded != wanted.recorded) => {

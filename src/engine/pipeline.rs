@@ -99,10 +99,10 @@ struct State {
     losses: Losses,
     /// What the state store on the target says.
     store: Inventory,
-    /// When it, or home, was recorded last with the document that runs.
-    ran_until: Option<Timestamp>,
     /// The same in words, where another replica keeps it.
-    recorded: &'static str,
+    store_in_words: &'static str,
+    /// When the document that runs was last recorded, there or at home.
+    recorded_at: Option<Timestamp>,
     /// Where the sources of clusters were that have left for good, as the state store names it.
     places_left: BTreeSet<String>,
     /// The namespace rules of former documents.
@@ -212,7 +212,7 @@ impl Pipeline {
         }
         if edited {
             state.promotion = Promotion::default();
-            state.ran_until = None;
+            state.recorded_at = None;
         }
         state.has_taken_leave = false;
         self.generation.store(Arc::new(generation));
@@ -316,23 +316,24 @@ impl Pipeline {
         self.state.lock().has_served
     }
 
-    /// Whether another process has recorded what this state store says since it had the document that runs.
+    /// Whether another process has recorded this state store since the document that runs was last recorded.
     pub fn is_replaced_by(&self, store: &Inventory) -> bool {
-        self.state.lock().ran_until.is_some_and(|at| store.recorded > Some(at))
+        self.state.lock().recorded_at.is_some_and(|at| store.recorded > Some(at))
     }
 
-    /// Home has a document since then.
-    pub fn is_named_at_home(&self, document: &Mapping, since: Timestamp) {
+    /// Home has had a document since then.
+    pub fn named_at_home(&self, document: &Mapping, since: Timestamp) {
         if self.generation().mapping.text == document.text {
-            *self.controller.recorded.lock() = Some(document.text.clone());
+            *self.controller.last_recorded.lock() = Some(document.text.clone());
             let mut state = self.state.lock();
-            state.ran_until = state.ran_until.max(Some(since));
+            state.recorded_at = state.recorded_at.max(Some(since));
         }
     }
 
-    /// Whether the file of a document went before home or a state store had it: nothing follows from it, and the one before goes on.
+    /// Whether the file of a document was removed before home or a state store had it: nothing follows from it, and the document
+    /// before goes on.
     pub fn went_unrecorded(&self, generation: &Generation) -> bool {
-        let was_recorded = || self.controller.recorded.lock().as_ref() == Some(&generation.mapping.text);
+        let was_recorded = || self.controller.last_recorded.lock().as_ref() == Some(&generation.mapping.text);
         let is_removed = generation.phase != Phase::Active && generation.mode == Mode::Enforce;
         generation.is_of_file && is_removed && !was_recorded()
     }
@@ -407,8 +408,8 @@ impl Pipeline {
         self.state.lock().unproven = sources;
     }
 
-    /// Another process has written the state store that this one missed: what it took in since is no forgery.
-    pub fn is_recorded_by_another(&self) {
+    /// Another process has written the state store that this one found missing: what it took in since is no forgery.
+    pub fn recorded_by_another(&self) {
         let mut state = self.state.lock();
         if state.store.resource_version.is_empty() {
             state.unproven.clear();
@@ -420,7 +421,7 @@ impl Pipeline {
         self.state.lock().unproven.contains(key)
     }
 
-    pub fn is_proven(&self, key: &Key) {
+    pub fn proven(&self, key: &Key) {
         self.state.lock().unproven.remove(key);
     }
 

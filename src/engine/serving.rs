@@ -122,8 +122,8 @@ impl InForce {
         self.approved.clear();
     }
 
-    /// A step of its release is under way: nothing is wrong with it.
-    pub(super) fn is_underway(&mut self) {
+    /// A step of its release is under way, or another replica judges it: nothing is wrong with it.
+    pub(super) fn waits_no_more(&mut self) {
         self.waits = None;
     }
 
@@ -408,10 +408,10 @@ impl Engine {
         self.released.clear();
     }
 
-    /// Another replica judges the documents that wait from now on, and tells of them.
+    /// From now on, another replica judges the documents that wait, and tells of them.
     pub(super) fn judges_no_more(&mut self) {
         for (name, one) in &mut self.in_force {
-            one.waits = None;
+            one.waits_no_more();
             self.shared.instruments.health.remove(&component(name));
         }
     }
@@ -482,7 +482,7 @@ impl Engine {
         if ledger.is_some() && self.shared.settings.home_connection().is_some() && phase == Phase::Active {
             let progress = Progress { ledger, ..self.progress_of(name, &in_force, &candidate, Released) };
             self.set_progress(name, Some(progress));
-            self.in_force.get_mut(name).into_iter().for_each(InForce::is_underway);
+            self.in_force.get_mut(name).into_iter().for_each(InForce::waits_no_more);
             return false;
         }
         self.ledgers.remove(name);

@@ -59,7 +59,7 @@ impl Engine {
         ledgers.for_each(|(name, ledger)| self.reread_ledger(name, ledger));
         self.recorded_releases.clone_from(&releases.progress);
         self.releases.send_replace(releases);
-        self.pipelines.values().for_each(|running| running.pipeline.home_is_read());
+        self.pipelines.values().for_each(|running| running.pipeline.home_read());
         self.follow_releases();
         self.judge_documents();
     }
@@ -443,7 +443,7 @@ impl Engine {
 
     fn say_underway(&mut self, name: &str, text: String) {
         let Some(one) = self.in_force.get_mut(name) else { return };
-        one.is_underway();
+        one.waits_no_more();
         one.course.text.clone_from(&text);
         self.shared.instruments.health.set(&component(name), Health::ready(text));
     }

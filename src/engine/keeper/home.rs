@@ -66,13 +66,9 @@ pub(in crate::engine) async fn heed_home(
     let is_of_file = found.is_some() && theirs.is_none() && generation.is_of_file;
     let is_believed = |list: &Inventory| theirs.is_none() && other(list).is_none() && !is_unread(list, mapping);
     let list = match home_says(pipeline, home, is_believed).await {
-        Ok(list) => list,
         // Home that goes away holds up nothing that is as it was.
         Err(_) if is_of_file => return Ok(()),
-        Err(error) => {
-            let why = format!("home, which names the document in force, cannot be read: {error}");
-            return Err(Doubt { is_of_others: true, ..why.into() });
-        }
+        said => said?,
     };
     let target = &generation.target.name;
     let name_of_list = inventory::name_of_list(&pipeline.shared.settings.engine, &mapping.name);
@@ -87,15 +83,16 @@ pub(in crate::engine) async fn heed_home(
     let is_home = *target == pipeline.shared.settings.home;
     let why = match list {
         None if is_of_file => return Ok(()),
-        // What tenants can write is no evidence against other tenants, where no target can hold what they say.
+        // Tenants can write what says that sources were synced: where no target can hold a state store, it holds up nobody.
         None if theirs.is_none() && generation.is_of_file && !pipeline.may_be_kept_elsewhere(mapping) => return Ok(()),
-        // A state store says by what the sources were served, or that they never were.
+        // By which document they were synced, another state store may say.
         None if theirs.is_none() && generation.is_of_file => match pipeline.controller.sources_held("").len() {
             0 => return Ok(()),
             held => format!(
                 "target `{target}`: it holds no state store yet, and home names no document of the mapping, although {} {} synced: \
                  the state store on another target may name what the file no longer has. Nothing is written or deleted there \
-                 until one with the document of the file is in sight; or put back the ConfigMap `{name_of_list}` at home",
+                 before a state store with the document of the file is in sight: bring the other targets back, or put back the \
+                 ConfigMap `{name_of_list}` at home",
                 count(held, "source"),
                 are(held),
             ),
@@ -132,26 +129,22 @@ pub(in crate::engine) async fn heed_home(
     Err(why.into())
 }
 
-/// Finds out at home which document goes on where a file went before this process had it recorded: another process may have, or
-/// the answer was lost.
+/// Finds out at home which document goes on, where a file was removed before this process had its document recorded: another
+/// process may have recorded it, or the answer to this one was lost.
 pub(in crate::engine) async fn look_at_home(pipeline: &Pipeline, generation: &Generation) -> Result<(), Doubt> {
     let (Some(home), mapping) = (home_of_list(pipeline, generation), &generation.mapping) else { return Ok(()) };
     let is_it = |list: &Inventory| list.document == mapping.text;
-    match home_says(pipeline, home, is_it).await {
-        Ok(Some(list)) if is_it(&list) => {
-            list.recorded.into_iter().for_each(|at| pipeline.is_named_at_home(mapping, at));
+    match home_says(pipeline, home, is_it).await? {
+        Some(list) if is_it(&list) => {
+            list.recorded.into_iter().for_each(|at| pipeline.named_at_home(mapping, at));
             Ok(())
         }
-        Ok(Some(list)) if other_document(&list, mapping).is_some() => {
+        Some(list) if other_document(&list, mapping).is_some() => {
             let target = &generation.target.name;
-            let why = format!("target `{target}`: home names another document than the file had, which goes on");
+            let why = format!("target `{target}`: home names another document than the file had, and that one goes on");
             Err(Doubt { found: Some(Box::new(list)), ..why.into() })
         }
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let why = format!("home, which names the document in force, cannot be read: {error}");
-            Err(Doubt { is_of_others: true, ..why.into() })
-        }
+        _ => Ok(()),
     }
 }
 
@@ -168,7 +161,7 @@ async fn home_says(
     pipeline: &Pipeline,
     home: &Arc<Connection>,
     is_believed: impl Fn(&Inventory) -> bool,
-) -> Result<Option<Inventory>, String> {
+) -> Result<Option<Inventory>, Doubt> {
     let (began, term) = (Instant::now(), pipeline.shared.lease.number());
     let mut told = pipeline.controller.told_home.lock().await;
     let of_term = |known: &Option<(u64, Inventory)>| known.clone().filter(|(of, _)| *of == term).map(|(_, list)| list);
@@ -195,7 +188,10 @@ async fn home_says(
     match (read, of_term(&told.written)) {
         (Ok(list), written) => Ok(list.into_iter().chain(written).max_by_key(|list| list.recorded)),
         (Err(_), Some(written)) => Ok(Some(written)),
-        (Err(why), None) => Err(why),
+        (Err(why), None) => {
+            let why = format!("home, which names the document in force, cannot be read: {why}");
+            Err(Doubt { is_of_others: true, ..why.into() })
+        }
     }
 }
 
@@ -240,6 +236,7 @@ pub(super) async fn tell_home(
     match stored.await {
         Ok(list) => {
             let recorded = list.recorded;
+            recorded.into_iter().for_each(|at| pipeline.named_at_home(&generation.mapping, at));
             told.written = Some((term, list.clone()));
             told.list = Some((term, list));
             Ok(recorded)

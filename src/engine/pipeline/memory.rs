@@ -193,7 +193,7 @@ impl Pipeline {
     /// What the state store says to a replica that stands by.
     pub fn saw_recorded(&self, store: Option<&Inventory>) {
         let text = &self.generation().mapping.text;
-        self.state.lock().recorded = match store {
+        self.state.lock().store_in_words = match store {
             None => "the state store is not there, or cannot be read",
             Some(store) if store.document != *text => "the state store has another document",
             Some(store) if store.release.is_empty() => "in force",
@@ -203,7 +203,7 @@ impl Pipeline {
 
     /// The same; empty before it was read.
     pub fn recorded_in_words(&self) -> &'static str {
-        self.state.lock().recorded
+        self.state.lock().store_in_words
     }
 
     /// Whether it is known what the state store says.
@@ -229,7 +229,7 @@ impl Pipeline {
         let was_told = state.unconfirmed.as_ref().is_some_and(|why| why != NOT_READ);
         let was_recorded = !state.store.resource_version.is_empty();
         match result {
-            Ok(store) => {
+            Ok(mut store) => {
                 // A document that is not recorded leaves the one before in the state store, whose place it still takes.
                 if generation.records() && other_document(&store, &generation.mapping).is_none() {
                     state.superseded.clear();
@@ -244,9 +244,12 @@ impl Pipeline {
                 // What nobody recorded has taken in nothing.
                 state.has_served |= !store.resource_version.is_empty();
                 if store.document == generation.mapping.text {
-                    *self.controller.recorded.lock() = Some(generation.mapping.text.clone());
+                    // It is kept once.
+                    store.document = generation.mapping.text.clone();
+                    *self.controller.last_recorded.lock() = Some(store.document.clone());
+                    state.recorded_at = store.recorded;
                 }
-                state.recorded(generation, store);
+                state.keep(generation, store);
                 state.unconfirmed = None;
             }
             Err(why) => state.unconfirmed = Some(why),
@@ -275,12 +278,7 @@ impl State {
         is_untold.then(|| "how far the release of a candidate is, which home tells, is not known yet".to_owned())
     }
 
-    fn recorded(&mut self, generation: &Generation, mut store: Inventory) {
-        if store.document == generation.mapping.text {
-            // It is kept once.
-            store.document = generation.mapping.text.clone();
-            self.ran_until = store.recorded;
-        }
+    fn keep(&mut self, generation: &Generation, store: Inventory) {
         // Where it is not written, it names them still.
         if generation.records() {
             self.places_left.retain(|place| store.clusters.contains(place));

@@ -173,7 +173,7 @@ impl Pipeline {
     }
 
     /// Home was read anew: it tells how far the release is that the state store names, unless that is over.
-    pub fn home_is_read(&self) {
+    pub fn home_read(&self) {
         let state = &mut *self.state.lock();
         if state.unconfirmed.is_some() {
             // What it names is read after this.

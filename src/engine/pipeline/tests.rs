@@ -561,7 +561,7 @@ async fn a_release_is_over_that_this_process_knows_and_not_one_that_another_has_
     assert!(["own", "next"].iter().all(|release| pipeline.is_over(release)), "the next one may not come to be named");
     pipeline.confirm(&pipeline.generation(), naming("restored"));
     assert!(!pipeline.is_over("restored"));
-    pipeline.home_is_read();
+    pipeline.home_read();
     assert!(pipeline.is_over("restored"));
 }
 
@@ -631,7 +631,7 @@ async fn a_document_whose_file_went_before_it_was_recorded_gives_way_to_the_one_
     assert_eq!(check(), Ok(()), "it is about to be recorded");
     pipeline.swap(of_file(Phase::DeletionsOnly));
     assert!(check().expect_err("it is refused").contains("goes on until this one is released"));
-    pipeline.is_named_at_home(&latest, Timestamp::UNIX_EPOCH);
+    pipeline.named_at_home(&latest, Timestamp::UNIX_EPOCH);
     assert_eq!(check(), Ok(()));
     // Its target may be gone before another one is back.
     let other = Pipeline::new(pipeline.controller.clone(), of_file(Phase::DeletionsOnly));
@@ -663,11 +663,11 @@ async fn a_document_whose_file_went_goes_on_where_home_names_it() {
 async fn what_another_process_took_in_is_proven_by_the_state_store_that_it_wrote() {
     let pipeline = pipeline(Lease::default());
     pipeline.set_unproven([key("x")].into());
-    pipeline.is_recorded_by_another();
+    pipeline.recorded_by_another();
     assert!(!pipeline.is_unproven(&key("x")));
     pipeline.set_unproven([key("x")].into());
     pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
-    pipeline.is_recorded_by_another();
+    pipeline.recorded_by_another();
     assert!(pipeline.is_unproven(&key("x")), "this process wrote it");
 }
 

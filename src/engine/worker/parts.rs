@@ -180,7 +180,7 @@ impl<'a, 'f> Part<'a, 'f> {
             let source = feed.watch.store().get(key).and_then(|source| source.outline().ok());
             match source.filter(|source| has_finalizer(source, pipeline.writer.finalizer())) {
                 Some(_) => ended = Some(Ended::Waiting(Reasons::one(Cause::Unknown, unproven(pipeline)))),
-                None => pipeline.is_proven(key),
+                None => pipeline.proven(key),
             }
         }
         let mut observed = None;
