@@ -387,7 +387,7 @@ impl<'a> Executor<'a> {
         Ok(ApiPath::object(resource, &self.key.namespace, &self.key.name)?)
     }
 
-    /// `releases`: it may be the end of the source, which a silent watch does not tell.
+    /// `releases`: the source may be gone after it, which a silent watch does not tell.
     async fn patch_source(&self, patch: &Patch, status: bool, releases: bool) -> Result<Outcome, RequestError> {
         let path = self.source_path()?;
         let path = if status { path.status() } else { path };
@@ -437,7 +437,7 @@ impl<'a> Executor<'a> {
         Ok(object)
     }
 
-    /// Reads the source past the cache. What it finds goes into that where it is `pending` there.
+    /// Reads the source past the cache. `pending`: what it finds goes into the cache.
     pub async fn read_source(&self, pending: Option<PendingWrite>) -> Result<Outcome, RequestError> {
         self.tally.sent(1);
         let sent = self.at_source.get(&self.source_path()?).await;

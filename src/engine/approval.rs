@@ -306,7 +306,8 @@ impl Recorded {
     }
 
     /// What home has of releases, where these are `wanted`. What came late of one that is over is known from now on: it is deleted.
-    /// What another process may have written over the record that is known is read anew; an earlier one is of before a restore.
+    /// A record that another process may have written over the known one is read anew. An earlier one is there since a restore, and
+    /// is written over.
     fn found(&mut self, there: BTreeMap<String, Progress>, wanted: &BTreeMap<String, Progress>) {
         self.releases.retain(|mapping, _| there.contains_key(mapping));
         for (mapping, found) in &there {
@@ -419,7 +420,7 @@ impl Attendant {
         problems
     }
 
-    /// Home may have been put back to a moment before a record, or to that of an earlier release: it is written anew.
+    /// Home may have been put back to a moment before a record, or to the record of an earlier release: the record is written anew.
     async fn look_again(
         &self,
         wanted: &BTreeMap<String, Progress>,

@@ -185,7 +185,7 @@ impl Controller {
         self.wake(&Interest::Topic(topic), Priority::Initial);
     }
 
-    /// The same of a fact about what others than this source do.
+    /// The same of a fact about what other sources do: it wakes all but this one.
     pub fn touch_for_others(&self, topic: Topic, source: &Key) {
         let woken = self.interests.touch(&Interest::Topic(topic), Priority::Initial).into_iter();
         woken.filter(|(key, _)| key != source).for_each(|(key, priority)| self.queue.add(key, priority));
@@ -365,7 +365,7 @@ impl Controller {
         has_written.then(|| since.elapsed())
     }
 
-    /// How many entries each table has that grows with its sources, and shrinks with them.
+    /// The tables that grow and shrink with its sources, and how many entries each has.
     pub fn tables(&self) -> BTreeMap<&'static str, usize> {
         let pipelines = self.pipelines();
         let depth = self.queue.depth();

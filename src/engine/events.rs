@@ -21,7 +21,7 @@ use crate::rights::events;
 /// As client-go's filter of spam: so many at once of one object, and one more every five minutes.
 const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(300);
-/// Objects whose events are counted. Beyond that, those that may have most are forgotten.
+/// Objects whose events are counted. Beyond that, the one that may have the most is forgotten.
 const OBJECTS: usize = 4096;
 /// Events that wait, requests at one time, and those of them for one cluster. What is beyond is dropped.
 const WAITING: usize = 256;

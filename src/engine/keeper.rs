@@ -102,13 +102,13 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
     }
 }
 
-/// Requests of a keeper that failed without the word of a server: for a while, they may still reach the state store, or what home
-/// says of the mapping.
+/// What a keeper knows of its own requests. One that failed without the word of a server may still, for a while, reach the state
+/// store, or what home says of the mapping.
 #[derive(Debug, Default)]
 struct Unanswered {
-    /// By one, a former document may come back, or what was removed.
+    /// It may bring back a former document, or what was removed.
     write: Late,
-    /// What is there now may be removed, as long as nobody writes it.
+    /// It may remove what is there now, unless that is written anew.
     removal: Late,
     /// Whether home could not be told, whatever it said.
     is_home_untold: bool,
@@ -548,7 +548,7 @@ pub(super) async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), R
 mod tests {
     use super::*;
 
-    /// It may be found before it is known what came of it.
+    /// A write may be found before its answer comes, or without one.
     #[test]
     fn a_state_store_that_this_keeper_may_have_written_is_not_taken_for_anothers() {
         let lost = Unanswered { write: Late(Some(Instant::now())), ..Unanswered::default() };

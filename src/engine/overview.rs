@@ -141,7 +141,7 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     let controller = engine.controllers.get(&entry.mapping.name).map(|serving| &serving.controller);
     let running = controller.map(|controller| controller.pipelines()).unwrap_or_default();
     let standby = standby(engine, &running);
-    // What it knows is of a time in which it led.
+    // What it knows is from when it led.
     let planned: &[Arc<Pipeline>] = if standby.is_some() { &[] } else { &running };
     let release = || engine.release_in_words(entry).map(|release| format!("running; {release}"));
     let otherwise = || standing(entry, &running, !engine.held_losses(&entry.mapping.name).is_empty());

@@ -167,7 +167,7 @@ fn waits_for_target(pipeline: &Arc<Pipeline>, candidate: &Generation) -> Option<
     let new = candidate.mapping.objects.iter().map(|rule| &rule.kind).filter(|kind| !known.contains(kind));
     let trouble = |kind: &Kind| {
         let (why, is_coming) = kind_trouble(pipeline, candidate, kind)?;
-        // A target on which no mapping runs has just been asked for it.
+        // A target on which no mapping runs was asked for the kind only now.
         let is_asked = candidate.target.kind(kind).is_err() && !candidate.target.lacks(kind);
         Some((why, is_coming || is_asked))
     };

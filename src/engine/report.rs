@@ -22,7 +22,7 @@ const ALIASES: &str = "connections to one cluster";
 impl Engine {
     /// Sources that need somebody's help, and losses that wait for approval, by mapping.
     pub(super) fn report_blocked(&self) {
-        // What a replica that stands by knows is of a time in which it led.
+        // What a replica that stands by knows is from when it led.
         let leads = self.shared.lease.is_held();
         for pipeline in self.running() {
             let (component, mapping) = (sources_component(pipeline), pipeline.writer.mapping());

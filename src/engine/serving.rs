@@ -520,7 +520,7 @@ impl Engine {
         let effect = one.effect();
         let text = if self.catalog.mapping(name).is_some_and(is_removal) {
             self.removed.insert(name.to_owned());
-            // The brake of the last file stays on.
+            // Where the last file only observes, that goes on.
             if self.catalog.mapping(name).is_some_and(|last| last.mapping.mode != Mode::Observe) {
                 self.catalog = self.catalog.leave(name, &one.mapping);
             }
@@ -554,7 +554,7 @@ impl Engine {
         let on = running.into_iter().map(|(slot, pipeline)| {
             let target = slots.get(&slot).and_then(|target| self.target(target));
             let target = target.unwrap_or_else(|| pipeline.generation().target.clone());
-            // It may be one on which no mapping runs.
+            // Where no mapping runs on that target, nobody has asked it for these kinds yet.
             let kinds = pipeline.followed_kinds();
             kinds.iter().filter(|kind| kind.side == Side::Target).for_each(|kind| target.want(kind));
             OnTarget {

@@ -76,6 +76,7 @@ impl Engine {
             let most = self.pipelines_of(&mapping.name).count().saturating_sub(1);
             let slots = former.iter().filter(|name| !is_named(name));
             let slots = slots.map(|name| Slot { mapping: mapping.name.clone(), target: name.clone() });
+            // Of a target that is away, its sources alone tell whether something is left there.
             let are_sources_seen = LazyCell::new(|| self.pipelines_of(&mapping.name).all(|one| one.hides_no_source()));
             let is_left = |slot: &Slot| {
                 let pipeline = self.pipelines.get(slot).map(|running| &running.pipeline);

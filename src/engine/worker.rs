@@ -296,8 +296,8 @@ fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Run {
 
 fn unseen(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     let (source, manager) = (&generation.mapping.source, &pipeline.shared.manager);
-    // A cluster that the controller does not follow yet may have the name of one before. What waits under that name is looked at
-    // again once the engine has heard that the one before left: its sources have another key then.
+    // A cluster that the controller does not follow yet may have the name of a former one. The former one's sources get another key
+    // once the engine has heard that it left.
     let is_engaged_now = manager.cluster(&source.clusters, &key.cluster).is_some();
     if !is_engaged_now && !pipeline.has_objects(key) {
         // What became of its last objects is told by events that come after it is no longer engaged.
@@ -518,7 +518,7 @@ async fn may_lose(executor: &Executor<'_>, reasons: &Reasons, is_compared: bool)
     if pipeline.may_lose(generation, key, held) { Loses::As(Prune::Allowed) } else { Loses::Waits }
 }
 
-/// Whether a source that follows a candidate, and is not in sync for this cause, would not be by the documents before it either.
+/// Whether a source that follows a candidate, and is not in sync for this cause, would fail for it by the documents before as well.
 async fn fails_anyway(executor: &Executor<'_>, cause: Option<Cause>) -> bool {
     let Executor { pipeline, generation, key, .. } = executor;
     let Some(cause) = cause.filter(|_| pipeline.is_candidate(generation)) else { return false };
@@ -647,8 +647,8 @@ fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
 }
 
 /// Keeps the index of who shares what, before anything is written. `rendered`: what the plan knows of that; `noted` is what this
-/// reconcile noted last. A source that the plan takes in is a user already: a watch that is behind may not show that another process
-/// has taken it in.
+/// reconcile noted last. A source that the plan takes in is a user already: another process may have taken it in, and a watch that is
+/// behind does not show that.
 fn note_places(
     pipeline: &Pipeline,
     generation: &Generation,

@@ -1,7 +1,7 @@
 //! What the engine would make of one source, without any cluster: for the author of a mapping.
 //!
 //! Rendering, the rows of the decision table and the status rules are the engine's own. What differs is where the picture comes
-//! from: a file instead of caches, and downstream objects that may lack our marks. [`offline`](super::offline) follows the whole
+//! from: a file instead of caches, and target objects that may lack ownership labels. [`offline`](super::offline) follows the whole
 //! plan, writes and deletions included. A preview stops at any step of it, and leaves the objects that it is given as they are, but
 //! for those that are not wanted.
 

@@ -642,8 +642,8 @@ pub fn synced_condition<'o>(engine: &str, source: &'o Value) -> Option<&'o Value
     entry(source.get("status")?, &engine_condition(engine))
 }
 
-/// Whether a source says that it cannot have the objects of this engine, and that another one serves it: before everything is seen,
-/// a start alone does not know better.
+/// Whether a source says that it cannot have the objects of this engine, and that another one serves it. A process that starts does
+/// not know better before it has seen everything.
 fn tells_of_another_engine(engine: &str, source: &Value) -> bool {
     let is_conflict = synced_condition(engine, source).is_some_and(|entry| entry["reason"] == Cause::Conflict.as_str());
     let is_of_engine = |kind: &str| kind == engine_condition("main") || kind.ends_with(OF_ENGINE);

@@ -163,7 +163,7 @@ impl ListWatch {
         }
     }
 
-    /// The same at an address where another watch saw a version go back. That may have been a moment ago, before this one began.
+    /// The same where another watch of the connection saw a version go back. That may have been just before this one began.
     pub(super) fn after_restore(seed: u64) -> Self {
         Self { restored: true, ..Self::new(seed) }
     }

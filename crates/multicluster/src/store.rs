@@ -71,7 +71,7 @@ struct State {
     plain: VecDeque<(Key, Arc<Object>)>,
     owners: Owners,
     pending: HashMap<Key, Vec<Pending>>,
-    /// The uids of objects of which the answer of a write told the end, until the watch does: older events may still arrive.
+    /// The uids of objects whose end the answer to a write told, until the watch tells it: older events may still arrive.
     ended: HashMap<Key, Box<str>>,
     subscribers: Vec<(u64, Notify)>,
     last_id: u64,
@@ -146,7 +146,7 @@ impl Entry {
 struct Pending {
     id: u64,
     subscriber: u64,
-    /// What was there when it was sent; or went last, and made place for nothing or for another object.
+    /// What was there when it was sent, or the last object since then that went, for good or for another one.
     before: Option<Arc<Object>>,
     /// Number of the list that was in force when it was sent.
     list: u32,
@@ -267,7 +267,7 @@ impl Store {
         true
     }
 
-    /// The answer of a write tells that the object is gone. Its event is then no change.
+    /// The answer to a write tells that the object is gone. Its event is then no change.
     pub fn ended(&self, last: &Parsed<'_>) {
         let mut state = self.state.lock();
         let Some(key) = state.key(&self.clusters, last) else { return };

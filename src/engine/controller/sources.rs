@@ -242,7 +242,7 @@ impl Controller {
         let scopes: Vec<WatchScope> = sources.feeds.values().map(|feed| feed.scope.clone()).collect();
         // The end of a subscription must not meet the lock.
         drop(sources);
-        // What they showed last counts no more, and nothing else tells.
+        // Their sources are looked at again: no event tells any more what becomes of these objects.
         for ((_, kind), feed) in unused {
             feed.objects().for_each(|(at, object)| self.enqueue_copy(&kind, &at, &object, Priority::Initial));
         }

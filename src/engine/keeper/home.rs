@@ -83,11 +83,9 @@ pub(in crate::engine) async fn heed_home(
     let is_home = *target == pipeline.shared.settings.home;
     let why = match list {
         None if is_of_file => return Ok(()),
-        // Tenants can write what says that sources were synced: where no target can hold a state store, it holds up nobody.
-        None if theirs.is_none() && generation.is_of_file && !pipeline.may_be_kept_elsewhere(mapping) => return Ok(()),
-        // By which document they were synced, another state store may say.
         None if theirs.is_none() && generation.is_of_file => match pipeline.controller.sources_held("").len() {
-            0 => return Ok(()),
+            // Tenants can write the finalizer. Where no target can hold a state store, that holds up nobody.
+            held if held == 0 || !pipeline.may_another_hold_a_store(mapping) => return Ok(()),
             held => format!(
                 "target `{target}`: it holds no state store yet, and home names no document of the mapping, although {} {} synced: \
                  the state store on another target may name what the file no longer has. Nothing is written or deleted there \

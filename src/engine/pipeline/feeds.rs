@@ -27,7 +27,7 @@ impl Pipeline {
         // Which kinds are in use is known once the state store is.
         let is_known = self.is_store_read();
         let unused: Vec<_> = self.feeds.lock().extract_if(.., |kind, _| is_known && !kinds.contains(kind)).collect();
-        // What they showed last counts no more, and nothing else tells.
+        // Their sources are looked at again: no event tells any more what becomes of these objects.
         unused.iter().for_each(|(kind, feed)| self.controller.queue_standing(kind, feed));
         // The end of a subscription must not meet the lock.
         drop(unused);

@@ -49,7 +49,7 @@ pub struct Learned {
     let_go: HashMap<Key, (String, Instant)>,
     /// Since when a source is missing whose objects exist, and whether its server said so.
     missing: HashMap<Key, (Instant, bool)>,
-    /// Of the requests to add the finalizer.
+    /// The requests to add the finalizer.
     pub finalizer: Late,
     /// Deletions without an answer.
     unanswered: BTreeMap<Place, Instant>,
@@ -161,7 +161,7 @@ impl Learned {
         }
     }
 
-    /// What was seen of the ends of a cluster's sources is that of another name of the cluster.
+    /// What was seen of the ends of a cluster's sources is kept under another name of the cluster.
     fn rename(&mut self, from: &ClusterName, to: &ClusterName) {
         if from == to {
             return;

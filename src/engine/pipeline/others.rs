@@ -120,8 +120,8 @@ impl Pipeline {
         Some(untold.generation().target.name.clone())
     }
 
-    /// Whether a target of a mapping may hold a state store of it, though this one holds none: not all have told that they do not.
-    pub fn may_be_kept_elsewhere(&self, mapping: &Mapping) -> bool {
+    /// Whether another target of a mapping may hold a state store of it: not all have told that they hold none.
+    pub fn may_another_hold_a_store(&self, mapping: &Mapping) -> bool {
         let (Some(rule), manager) = (&mapping.target_rule, &self.shared.manager) else { return false };
         let holds_none = |one: &Arc<Self>| {
             let state = one.state.lock();
@@ -129,7 +129,7 @@ impl Pipeline {
         };
         let (without, others): (Vec<_>, Vec<_>) = self.controller.pipelines().into_iter().partition(holds_none);
         let without: BTreeSet<String> = without.iter().map(|one| one.generation().target.name.clone()).collect();
-        // Before its clusters are looked at: then all are among these.
+        // Asked before its clusters are listed: once they are known, all of them are.
         let is_open = |fleet: &ClusterSelection| !manager.is_synced(&SourceClusters::Provider(fleet.provider.clone()));
         !others.is_empty()
             || rule.fleet.as_ref().is_some_and(is_open)
@@ -158,8 +158,8 @@ impl Pipeline {
             && !self.controller.any_source_on(&target.name)
     }
 
-    /// Whether the target's state store names no cluster of sources that is out of sight: these alone tell of a target that is away.
-    /// What such a target said last counts no more.
+    /// Whether every cluster of sources that the target's state store names is in sight. What a target that is away said last counts
+    /// no more.
     pub fn hides_no_source(&self) -> bool {
         self.generation().target.is_away() || (self.are_clusters_known() && self.lost_cluster().is_none())
     }

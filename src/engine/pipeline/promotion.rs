@@ -29,7 +29,7 @@ pub struct Promotion {
     /// Sources that follow it, and are not planned with it yet, or whose objects are not complete. `Behind`: nothing says that
     /// they will not be.
     incomplete: BTreeMap<Key, Condition>,
-    /// Those that would not be in order by the document in force, too, when they were planned last.
+    /// Those of which the last plan by the document in force would fail as well.
     fail_anyway: BTreeSet<Key>,
     /// The generation that each source had when it began to follow it: what a consumer changes since says nothing of it.
     since: BTreeMap<Key, i64>,
@@ -252,7 +252,7 @@ impl Pipeline {
         self.controller.touch(Topic::Store(self.generation().target.cluster.clone()));
     }
 
-    /// A reconcile with the candidate ended. `fails_anyway`: it would not be in order by the document in force, too.
+    /// A reconcile with the candidate ended. `fails_anyway`: by the document in force, it would fail as well.
     pub fn note_completion(&self, key: &Key, generation: &Generation, completion: Completion, fails_anyway: bool) {
         let mut state = self.state.lock();
         let Promotion { followed, incomplete, fail_anyway, .. } = &mut state.promotion;

@@ -199,7 +199,7 @@ fn owned(writer: &Writer, origin: &Origin, kind: &Kind, at: &Key) -> Object {
     Object::from_json(object.to_string().as_bytes()).expect("an object")
 }
 
-/// It may be gone, and its watch ends before it tells so.
+/// The object may be gone, and its watch ends before it tells.
 #[tokio::test]
 async fn who_has_an_object_of_a_kind_that_is_followed_no_more_is_looked_at_again() {
     let pipeline = pipeline(Lease::default());
@@ -299,7 +299,7 @@ async fn what_a_source_uses_is_news_to_others_alone() {
     assert_eq!(woken(), [key("y")]);
 }
 
-/// A kind may be missing on one target for good, and another one be doubted every second.
+/// A kind may be missing on one target for good, while another target is doubted every second.
 #[tokio::test]
 async fn what_a_target_tells_wakes_nobody_who_waits_for_a_kind_on_another() {
     let pipeline = pipeline(Lease::default());
@@ -526,7 +526,8 @@ async fn the_state_stores_of_a_target_are_not_asked_for_through_a_connection_tha
     assert!(retained::read(target, pipeline.shared.clone(), events).now_or_never().is_some());
 }
 
-/// What it would tell may be from before another process has written; and where nobody answers, one more would ask in each term.
+/// The answer may be older than what another process has written since. And where nobody answers, each term would leave one task
+/// that goes on asking.
 #[tokio::test(start_paused = true)]
 async fn state_stores_that_were_asked_for_before_a_term_tell_nothing_in_it() {
     let lease = Lease::of_replica();

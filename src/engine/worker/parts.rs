@@ -150,7 +150,7 @@ pub struct Part<'a, 'f> {
     pub unanswered: BTreeSet<Reference>,
     /// How it ended; `None`: it was not planned yet.
     pub ended: Option<Ended>,
-    /// Whether it failed by a candidate, and would by the document in force, too.
+    /// Whether it failed by a candidate, and would by the document in force as well.
     pub fails_anyway: bool,
     seat: Option<TargetSeat>,
     /// What of the source the last plan was made with that another target may change.

@@ -16,7 +16,7 @@ pub(super) enum Misfit {
     Value(String),
     /// It can be such a value.
     Choices(String),
-    /// It can be any text, and some are taken alone.
+    /// It can be any text, and only some are taken.
     Text(String),
 }
 
@@ -82,7 +82,7 @@ fn choices(own: View<'_>, place: View<'_>) -> Option<Misfit> {
     Some(Misfit::Choices(format!("one of {taken} is taken, and it can be `{}`", plain(other))))
 }
 
-/// A text that its own schema does not bound, where a place takes some texts alone.
+/// A text that its own schema does not bound, where a place takes only some texts.
 fn any_text(own: View<'_>, place: View<'_>) -> Option<Misfit> {
     let taken = match (place.choices(), place.bounds().0) {
         _ if !own.is_any_text() => return None,

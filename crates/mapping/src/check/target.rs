@@ -245,7 +245,7 @@ impl<'s> Reads<'_, 's> {
         let at = place.path.join(".");
         for mismatch in types.iter().flat_map(|one| fit::mismatches(one, view)) {
             self.findings.push(match mismatch {
-                // Other texts are not the consumer's, and names have a form of their own.
+                // A text outside the source is not the consumer's, and names have a form of their own.
                 Mismatch::Misfit { path, misfit: Misfit::Text(_), .. }
                     if !is_within(&path, "source") || is_within(&path, "source.metadata") =>
                 {
