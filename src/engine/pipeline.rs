@@ -7,6 +7,7 @@ mod memory;
 mod others;
 pub mod promotion;
 pub mod shared_use;
+mod state_store;
 pub mod wakes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,8 +22,8 @@ use tokio::time::Instant;
 use super::Shared;
 use super::consumer_schema::dropped::DroppedFields;
 use super::controller::{Controller, Feed};
-use super::inventory::{self, Inventory};
-use super::serving::{compiled, names_other_sources};
+use super::inventory::Inventory;
+use super::serving::names_other_sources;
 use super::target::Target;
 use crate::mapping::template::Text;
 use crate::mapping::{Kind, Mapping, Mode};
@@ -296,90 +297,6 @@ impl Pipeline {
         self.state.lock().candidate.is_some()
     }
 
-    /// The document that the state store holds, or the one that takes its place and is not recorded yet.
-    pub fn document_in_force(&self) -> Option<Arc<Mapping>> {
-        let (generation, document) = (self.generation(), self.state.lock().store.document.clone());
-        if generation.mapping.text == document {
-            return Some(generation.mapping.clone());
-        }
-        let recorded = compiled(&document)?;
-        if self.supersedes(&recorded) { Some(generation.mapping.clone()) } else { Some(recorded) }
-    }
-
-    /// This document takes the place of another one.
-    pub fn supersede(&self, document: &Arc<Mapping>) {
-        self.state.lock().superseded.push(document.clone());
-    }
-
-    /// Whether sources may have been taken in by the document that runs.
-    pub fn has_served(&self) -> bool {
-        self.state.lock().has_served
-    }
-
-    /// Whether another process has recorded this state store since the document that runs was last recorded.
-    pub fn is_replaced_by(&self, store: &Inventory) -> bool {
-        self.state.lock().recorded_at.is_some_and(|at| store.recorded > Some(at))
-    }
-
-    /// Home has had a document since then.
-    pub fn named_at_home(&self, document: &Mapping, since: Timestamp) {
-        if self.generation().mapping.text == document.text {
-            *self.controller.last_recorded.lock() = Some(document.text.clone());
-            let mut state = self.state.lock();
-            state.recorded_at = state.recorded_at.max(Some(since));
-        }
-    }
-
-    /// Whether the file of a document was removed before home or a state store had it: nothing follows from it, and the document
-    /// before goes on.
-    pub fn went_unrecorded(&self, generation: &Generation) -> bool {
-        let was_recorded = || self.controller.last_recorded.lock().as_ref() == Some(&generation.mapping.text);
-        let is_removed = generation.phase != Phase::Active && generation.mode == Mode::Enforce;
-        generation.is_of_file && is_removed && !was_recorded()
-    }
-
-    pub fn supersedes(&self, document: &Mapping) -> bool {
-        let current = self.generation();
-        let is_it = |one: &Arc<Mapping>| {
-            // Former sources have one place, whatever was said of them.
-            let are_former = names_other_sources(one, &current.mapping) && !names_other_sources(one, document);
-            one.text == document.text || are_former
-        };
-        self.state.lock().superseded.iter().any(is_it)
-    }
-
-    /// Whether the state store holds this document, and everything may be done that it says.
-    pub fn is_confirmed_with(&self, mapping: &Arc<Mapping>) -> bool {
-        self.unconfirmed().is_none() && self.holds(mapping) && Arc::ptr_eq(&self.generation().mapping, mapping)
-    }
-
-    /// Whether the state store names the cluster of a source; if not, it is to. Nothing is taken in there before: if the cluster
-    /// is lost, nobody would know that it had sources. One that never had any is not named: nobody waits for it.
-    pub fn is_named(&self, cluster: &Cluster) -> bool {
-        let is_named = self.state.lock().store.clusters.contains(&recorded_as(cluster));
-        if !is_named {
-            self.check_inventory();
-        }
-        is_named
-    }
-
-    /// A cluster that the state store names, and that is out of sight.
-    pub fn lost_cluster(&self) -> Option<String> {
-        let here = self.are_clusters_known().then(|| self.controller.source_clusters())?;
-        self.state.lock().store.clusters.difference(&here).next().cloned()
-    }
-
-    /// The same in words, and how a person ends it: nobody else knows whether something is left there.
-    pub fn lost_in_words(&self) -> Option<String> {
-        let (lost, generation) = (self.lost_cluster()?, self.generation());
-        let store = inventory::name(&self.shared.settings.engine, self.writer.mapping());
-        Some(format!(
-            "`{lost}`, where the document in force served sources, is out of sight (if it is gone for good, take it out of \
-             `clusters` in the ConfigMap `{store}` on target `{}`)",
-            generation.target.name
-        ))
-    }
-
     /// Whether all sources and objects are in sight that the state store tells of.
     pub fn sees_everything(&self) -> bool {
         self.unconfirmed().is_none()
@@ -401,28 +318,6 @@ impl Pipeline {
             && self.is_planned()
             && depth.in_flight == 0
             && !self.learned.lock().finalizer.may_come()
-    }
-
-    /// These sources say that they were synced before there was a state store.
-    pub fn set_unproven(&self, sources: BTreeSet<Key>) {
-        self.state.lock().unproven = sources;
-    }
-
-    /// Another process has written the state store that this one found missing: what it took in since is no forgery.
-    pub fn recorded_by_another(&self) {
-        let mut state = self.state.lock();
-        if state.store.resource_version.is_empty() {
-            state.unproven.clear();
-        }
-    }
-
-    /// Whether a source says that it was synced before there was a state store. It no longer does once it is let go.
-    pub fn is_unproven(&self, key: &Key) -> bool {
-        self.state.lock().unproven.contains(key)
-    }
-
-    pub fn proven(&self, key: &Key) {
-        self.state.lock().unproven.remove(key);
     }
 
     /// For logs and health: the mapping's name, with its target where it may have several.
