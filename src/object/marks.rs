@@ -45,8 +45,7 @@ pub const UNKEPT: &str = "sync-engine.dev/unkept";
 pub const ADOPTED_FROM: &str = "sync-engine.dev/adopted-from";
 /// When an object was last touched because a delete without an answer might still arrive.
 pub const TOUCHED: &str = "sync-engine.dev/touched";
-/// Somebody asked for the end of the ownership. Who knew the object as owned before does not take it back, unless it was adopted
-/// since.
+/// Somebody asked for the end of the ownership. No process that knew the object as owned takes it back, unless it was adopted since.
 pub const RELEASED: &str = "sync-engine.dev/released";
 /// How often the Lease had changed hands when a leader wrote the object: an admission policy can refuse what an earlier leader
 /// sends late.

@@ -69,7 +69,7 @@ fn what_a_restored_server_has_again_of_a_kind_that_no_record_names_stays() {
 
 /// Nothing is watched at the target, and each of them asks once a minute whether it still answers.
 #[test]
-fn a_quiet_target_is_asked_by_each_process_whether_it_answers() {
+fn a_quiet_target_is_asked_whether_it_answers() {
     let steps = [
         (21_897, Action::Start(1)),
         (2_312, Action::Start(2)),

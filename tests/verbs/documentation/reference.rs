@@ -158,7 +158,7 @@ fn marks() -> Vec<String> {
             ),
             "RELEASED" => (
                 "annotation",
-                "the ownership ended on purpose; no engine takes the object back, but for a mapping with `adopt: IfUnowned`, after which it says `adopted` until the next write",
+                "the ownership ended on purpose; no engine takes the object back, except for a mapping with `adopt: IfUnowned`; after that, the annotation says `adopted` until the next write",
             ),
             "EPOCH" => (
                 "annotation",
