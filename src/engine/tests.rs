@@ -4,7 +4,7 @@ use super::*;
 use crate::health::{self, Level};
 
 /// With these connections, the first one to its home.
-fn settings(connections: &[&str]) -> Settings {
+pub(super) fn settings(connections: &[&str]) -> Settings {
     Settings {
         engine: "main".into(),
         inventory_namespace: "sync-engine".into(),

@@ -18,8 +18,9 @@ use crate::engine::serving::compiled;
 use crate::engine::slots::double;
 use crate::engine::target::aliases;
 use crate::engine::target::tests::{Open, connection, connection_by};
+use crate::engine::tests::settings;
 use crate::health::{Health, Level};
-use crate::mapping::{OnExit, Resource, Side, Traits};
+use crate::mapping::{OnExit, Resource, Side};
 use crate::multicluster::Object;
 use crate::multicluster::connection::Connection;
 use crate::multicluster::permit::Lease;
@@ -48,13 +49,7 @@ fn pipeline(lease: Lease) -> Arc<Pipeline> {
 }
 
 fn pipeline_among(connections: BTreeMap<String, Arc<Connection>>, lease: Lease) -> Arc<Pipeline> {
-    let settings = Settings {
-        connections,
-        engine: "main".into(),
-        inventory_namespace: "sync-engine".into(),
-        home: "target".into(),
-        ..Settings::default()
-    };
+    let settings = Settings { connections, ..settings(&["target"]) };
     let mut shared = Shared::new(settings, Instruments::default(), Recorder::default());
     shared.lease = lease;
     let target = Arc::new(Target::new("target", connection(), Arc::default()).expect("a target"));
@@ -73,6 +68,12 @@ fn run(pipeline: &Arc<Pipeline>, text: &str) -> Arc<Generation> {
     pipeline.generation()
 }
 
+/// What runs once a file has this document.
+fn of_file(pipeline: &Pipeline, text: &str, phase: Phase) -> Generation {
+    let target = pipeline.generation().target.clone();
+    Generation { is_of_file: true, ..Generation::new(compiled(text).expect("a mapping"), phase, target) }
+}
+
 /// A document by which the sources of a namespace share an account.
 fn sharing(account: &str) -> String {
     let account = format!("{{apiVersion: v1, kind: ServiceAccount, metadata: {{name: {account}}}}}");
@@ -82,16 +83,7 @@ fn sharing(account: &str) -> String {
 fn cluster(name: &str) -> Cluster {
     let name = ClusterName::try_from(name).expect("a name");
     let scope = WatchScope { endpoint: connection().endpoint(), clusters: ClustersOf::One(name.clone()) };
-    let spec = ClusterSpec {
-        name,
-        identity: "uid".into(),
-        path: None,
-        endpoint: scope.endpoint.clone(),
-        scope,
-        claims: None,
-        traits: Traits::default(),
-        holding: None,
-    };
+    let spec = ClusterSpec::new(name, "uid".into(), scope.endpoint.clone(), scope);
     Cluster { provider: ProviderName::Connection("target".into()), spec }
 }
 
@@ -624,15 +616,14 @@ async fn a_document_whose_file_went_before_it_was_recorded_gives_way_to_the_one_
     let pipeline = pipeline(Lease::default());
     let source = SourceId { resource: "widgets.example.dev".into(), identity: "one".into() };
     let found = Inventory { source: source.clone(), ..in_force(DOCUMENT) };
-    let (latest, target) = (compiled(&sharing("a")).expect("a mapping"), pipeline.generation().target.clone());
-    let of_file = |phase| Generation { is_of_file: true, ..Generation::new(latest.clone(), phase, target.clone()) };
+    let of_file = |phase| of_file(&pipeline, &sharing("a"), phase);
     let check = || check_sources(&pipeline, &pipeline.generation(), &found, &source);
     pipeline.swap(of_file(Phase::Active));
     pipeline.supersede(&compiled(DOCUMENT).expect("a mapping"));
     assert_eq!(check(), Ok(()), "it is about to be recorded");
     pipeline.swap(of_file(Phase::DeletionsOnly));
     assert!(check().expect_err("it is refused").contains("goes on until this one is released"));
-    pipeline.named_at_home(&latest, Timestamp::UNIX_EPOCH);
+    pipeline.named_at_home(&pipeline.generation().mapping, Timestamp::UNIX_EPOCH);
     assert_eq!(check(), Ok(()));
     // Its target may be gone before another one is back.
     let other = Pipeline::new(pipeline.controller.clone(), of_file(Phase::DeletionsOnly));
@@ -645,8 +636,7 @@ async fn a_document_whose_file_went_before_it_was_recorded_gives_way_to_the_one_
 async fn a_document_whose_file_went_goes_on_where_home_names_it() {
     let pipeline = pipeline_among([("target".to_owned(), connection())].into(), Lease::default());
     let several = DOCUMENT.replace("  objects:", "  targets: {allowed: [target, other]}\n  objects:");
-    let (latest, target) = (compiled(&several).expect("a mapping"), pipeline.generation().target.clone());
-    pipeline.swap(Generation { is_of_file: true, ..Generation::new(latest, Phase::DeletionsOnly, target) });
+    pipeline.swap(of_file(&pipeline, &several, Phase::DeletionsOnly));
     let generation = pipeline.generation();
     for (at_home, is_it) in [(DOCUMENT, false), (&*several, true)] {
         let list = Inventory { recorded: Some(Timestamp::UNIX_EPOCH), ..in_force(at_home) };
@@ -699,9 +689,7 @@ async fn a_document_that_nobody_can_read_gives_way_to_the_file_once_a_person_tak
 async fn a_document_that_the_state_store_of_another_target_alone_holds_runs_nowhere() {
     let home = connection();
     let pipeline = pipeline_among([("target".to_owned(), home.clone())].into(), Lease::default());
-    let of_stores = pipeline.generation();
-    let target = of_stores.target.clone();
-    let of_file = Generation { is_of_file: true, ..Generation::new(of_stores.mapping.clone(), Phase::Active, target) };
+    let (of_stores, of_file) = (pipeline.generation(), of_file(&pipeline, DOCUMENT, Phase::Active));
     let at_home = |generation: &Generation| check_first(&pipeline, generation).expect_err("sources are listed first");
     assert!(at_home(&of_stores).contains("no file holds") && !at_home(&of_file).contains("no file holds"));
     // Elsewhere, home has just said that it knows of none.
@@ -727,12 +715,8 @@ async fn a_finalizer_keeps_no_mapping_from_its_first_state_store_where_no_target
     assert_eq!(pipeline.controller.sources_held("").len(), 1);
     let asked = Instant::now() + Duration::from_secs(60);
     pipeline.controller.told_home.lock().await.asked = Some((pipeline.shared.lease.number(), asked));
-    let of_file = |text: &str| {
-        let target = pipeline.generation().target.clone();
-        Generation { is_of_file: true, ..Generation::new(compiled(text).expect("a mapping"), Phase::Active, target) }
-    };
     let several = DOCUMENT.replace("  objects:", "  targets: {allowed: [target, other]}\n  objects:");
-    let (alone, beside) = (of_file(DOCUMENT), of_file(&several));
+    let [alone, beside] = [DOCUMENT, &*several].map(|text| of_file(&pipeline, text, Phase::Active));
     assert!(heed_home(&pipeline, &alone, &home, None).await.is_ok(), "it has no other target");
     let target = Arc::new(Target::new("other", connection(), Arc::default()).expect("a target"));
     let other =
