@@ -69,12 +69,13 @@ impl Rest {
         Self { client: self.client.clone(), base: base.to_owned() }
     }
 
-    /// One request, repeated while the server says that it is too early (429); Err only where no answer came.
+    /// One request, repeated while the server says that it is too early (429), or kcp has not heard yet which labels of claims an
+    /// object is to have; Err only where no answer came.
     pub async fn call(&self, method: Method, path: &str, content: &str, body: Vec<u8>) -> Result<Answer, String> {
         eventually(&format!("{method} {path} is not too early"), async || {
             let answer = self.call_once(method.clone(), path, content, body.clone()).await;
             match answer {
-                Ok(answer) if answer.status == 429 => Err(answer.body.to_string()),
+                Ok(answer) if answer.status == 429 || lags(&answer) => Err(answer.body.to_string()),
                 other => Ok(other),
             }
         })
@@ -179,6 +180,11 @@ impl Rest {
         let answer = self.json(Method::DELETE, path, "application/json", &options).await;
         assert!(answer.is_success() || answer.status == 404, "DELETE {path}: {answer:?}");
     }
+}
+
+fn lags(answer: &Answer) -> bool {
+    let said = answer.body["message"].as_str().unwrap_or_default();
+    answer.status == 403 && said.contains("metadata.labels[claimed.internal.apis.kcp.io/")
 }
 
 fn expect_success(method: &str, path: &str, answer: Answer) -> Value {
