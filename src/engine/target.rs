@@ -459,6 +459,7 @@ pub mod tests {
 
     use super::*;
     use crate::multicluster::connection::{ConnectionError, ConnectionSource, ConnectionSpec, Held, Process};
+    use crate::multicluster::registry::{ClusterSpec, ClustersOf, ProviderName};
 
     pub type Open = fn(ConnectionSpec, &Process) -> Result<Arc<Connection>, ConnectionError>;
 
@@ -484,6 +485,21 @@ pub mod tests {
         target.look_again(&kind);
         let why = target.resolve().await.expect_err("nobody answers there");
         assert!(why.contains("http://127.0.0.1:1/apis/example.dev/v1"), "{why}");
+    }
+
+    /// The same cluster may have another address meanwhile.
+    #[tokio::test]
+    async fn a_target_is_called_where_it_was_engaged_last() {
+        let target = Target::new("target", connection(), Arc::default()).expect("a target");
+        for (url, is_other) in [("http://127.0.0.1:1", true), ("http://127.0.0.1:2", false)] {
+            let endpoint = connection().endpoint_at(url).expect("an address");
+            let name = ClusterName::try_from("target").expect("a name");
+            let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(name.clone()) };
+            let spec = ClusterSpec::new(name, "uid".into(), endpoint, scope);
+            let cluster = Arc::new(Cluster { provider: ProviderName::Connection("target".into()), spec });
+            assert_eq!(target.engage(&cluster), is_other);
+            assert_eq!(target.endpoint().url(), url);
+        }
     }
 
     #[tokio::test]
