@@ -239,8 +239,6 @@ pub struct Source {
     let_go: BTreeSet<String>,
     /// Those that it carried when it was seen last.
     pub held: BTreeSet<String>,
-    /// Since when it has carried any.
-    pub held_since: Duration,
     /// Somebody asked for its deletion; until when that counts.
     asked: Option<Duration>,
     gone: bool,
@@ -340,9 +338,6 @@ impl Source {
             self.let_go.extend(self.held.difference(&held).cloned());
         }
         self.let_go.retain(|one| !held.contains(one));
-        if self.held.is_empty() {
-            self.held_since = at;
-        }
         self.held = held;
     }
 

@@ -40,10 +40,8 @@ impl Checker {
                 && !source.was_asked(at)
                 && source.secrets.lately(lately).all(|name| *name == made.name)
                 && self.ruling(at, made).all(|edition| is_said(source, edition))
-                // A source that lost its finalizer counts no more. What one of two processes without an election took in a
-                // moment ago, the other one may not have seen.
+                // A source that lost its finalizer counts no more.
                 && source.is_held()
-                && !(self.has_rivals && lately(source.held_since))
         })
     }
 
