@@ -227,9 +227,9 @@ fn observe_namespaces(
 /// Another source may have come to use what was nobody else's when this reconcile began. One that leaves as well keeps nothing:
 /// each of the two would leave it to the other.
 pub fn see_newcomers(pipeline: &Pipeline, observed: &mut Observed) {
-    for (place, in_use) in observed.objects.in_use.iter_mut().filter(|(_, in_use)| !**in_use) {
-        *in_use = pipeline.shared_use.lock().is_kept(place, &observed.subject.key);
-    }
+    let key = &observed.subject.key;
+    let kept = |place: &str| pipeline.shared_use.lock().is_kept(place, key);
+    observed.objects.in_use.retain(|place, in_use| *in_use || kept(place).map(|kept| *in_use = kept).is_some());
 }
 
 /// The source as its cache shows it. A cache that is not in sync may show what exists, and never what is missing.

@@ -647,8 +647,8 @@ fn note_release(executor: &Executor<'_>, observed: &Observed, action: &Action) {
 }
 
 /// Keeps the index of who shares what, before anything is written. `rendered`: what the plan knows of that; `noted` is what this
-/// reconcile noted last. A source that the plan takes in is a user already: another process may have taken it in, and a watch that is
-/// behind does not show that.
+/// reconcile noted last. Of a source that the plan takes in, nobody can tell before its server has answered: another process may have
+/// taken it in, and a watch that is behind does not show that; or it goes, and nobody would take along what it never came to use.
 fn note_places(
     pipeline: &Pipeline,
     generation: &Generation,
@@ -667,8 +667,12 @@ fn note_places(
         Ok(Source::Present(source)) if takes_in.is_none() && !holds(&source) => return,
         Ok(Source::Present(source)) => {
             let places = || rendered.unwrap_or_else(|| places(generation, observed, source));
-            let leaves = !metadata(source, "deletionTimestamp").is_empty();
-            (if leaves { Use::Leaves } else { Use::Needs }, Some(source).filter(holds).map(|_| places()))
+            let way = match owns_finalizer(observed, source) {
+                false => Use::MayNeed,
+                true if metadata(source, "deletionTimestamp").is_empty() => Use::Needs,
+                true => Use::Leaves,
+            };
+            (way, Some(source).filter(holds).map(|_| places()))
         }
         // A source that cannot be seen may be placed anywhere. What is no tree has its metadata, and tells its namespace.
         Err(_) => match unreadable(pipeline, &observed.subject.key) {

@@ -317,7 +317,7 @@ impl Source {
         self.place = place;
         self.gone = gone;
         self.was_sent_to.extend(targets_of(object));
-        self.note_finalizers(at, object, by_engine);
+        self.note_finalizers(object, by_engine);
         self.vanished = gone && !self.let_go.is_empty();
         if self.vanished {
             self.vanished_at.get_or_insert(at);
@@ -329,7 +329,7 @@ impl Source {
     }
 
     /// Notes which finalizers of engines it carries.
-    fn note_finalizers(&mut self, at: Duration, object: &Value, by_engine: bool) {
+    fn note_finalizers(&mut self, object: &Value, by_engine: bool) {
         let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
         let held = finalizers.filter_map(Value::as_str).filter(|one| one.starts_with(FINALIZER));
         let held: BTreeSet<String> = held.map(str::to_owned).collect();
@@ -344,7 +344,7 @@ impl Source {
     /// What it was is what it is: its deletion counts for those alone who saw it.
     pub fn is_restored(&mut self, at: Duration, object: &Value, grace: Duration) {
         (self.gone, self.vanished) = (false, false);
-        self.note_finalizers(at, object, false);
+        self.note_finalizers(object, false);
         let generation = generation_of(object);
         self.sizes.retain(|(known, _)| *known < generation);
         self.reread(at, object);

@@ -103,9 +103,11 @@ impl SharedUse {
         self.places.contains_key(key)
     }
 
-    /// Whether another source uses a place, and is not leaving.
-    pub fn is_kept(&self, place: &str, but_for: &Key) -> bool {
-        self.users_of(place).any(|key| key != but_for && self.way_of(key) != Use::Leaves)
+    /// Whether another source that was seen uses a place, and is not leaving. `None`: nobody can tell.
+    pub fn is_kept(&self, place: &str, but_for: &Key) -> Option<bool> {
+        let mut ways = self.users_of(place).filter(|key| *key != but_for).map(|key| self.way_of(key));
+        let may_be_kept = ways.clone().any(|way| way == Use::MayNeed);
+        if ways.any(|way| way == Use::Needs) { Some(true) } else { (!may_be_kept).then_some(false) }
     }
 
     fn way_of(&self, key: &Key) -> Use {
@@ -113,7 +115,7 @@ impl SharedUse {
     }
 
     /// Of a copy, also those who may use any copy in its namespace.
-    fn users_of(&self, place: &str) -> impl Iterator<Item = &Key> {
+    fn users_of(&self, place: &str) -> impl Iterator<Item = &Key> + Clone {
         let any_copy = place.split_once('/').map(|(namespace, _)| all_copies(namespace));
         let users = [self.users.get(place), any_copy.and_then(|all| self.users.get(&*all))];
         users.into_iter().flatten().flatten()
@@ -205,9 +207,10 @@ mod tests {
         let mut shared = SharedUse::default();
         let (a, b) = (key("a"), key("b"));
         shared.seen(&a, &at(&["x"]));
-        assert!(shared.is_kept("x", &b) && !shared.is_kept("x", &a) && !shared.is_kept("y", &b));
+        let kept = [("x", &b), ("x", &a), ("y", &b)].map(|(place, but_for)| shared.is_kept(place, but_for));
+        assert_eq!(kept, [true, false, false].map(Some));
         shared.seen(&a, &Uses { way: Use::Leaves, ..at(&["x"]) });
-        assert_eq!((shared.is_kept("x", &b), shared.in_use("x", Some(&b))), (false, Some(true)));
+        assert_eq!((shared.is_kept("x", &b), shared.in_use("x", Some(&b))), (Some(false), Some(true)));
     }
 
     #[test]
@@ -218,7 +221,7 @@ mod tests {
         let doubt = shared.seen(&a, &Uses { way: Use::MayNeed, ..at(&["x", "x/*"]) });
         assert_eq!(told(doubt), ["x", "x/*"]);
         assert_eq!((shared.in_use("x/Secret/s", Some(&b)), shared.in_use("x", Some(&a))), (None, Some(false)));
-        assert!(shared.is_kept("x", &b) && shared.in_use("y", None) == Some(false));
+        assert_eq!((shared.is_kept("x", &b), shared.in_use("y", None)), (None, Some(false)));
         shared.seen(&b, &at(&["x"]));
         assert_eq!(shared.in_use("x", None), Some(true));
         assert_eq!(told(shared.seen(&a, &Uses::default())), ["x", "x/*"]);
