@@ -194,6 +194,13 @@ pub enum ApplyError {
     NotOwned { action: String, source: RequestError },
 }
 
+impl ApplyError {
+    /// Whether a server has said no, and time alone does not mend it.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Request { source, .. } if !source.retryable())
+    }
+}
+
 impl<'a> Executor<'a> {
     /// One that looks, and cannot write.
     pub fn looking(

@@ -437,15 +437,24 @@ async fn converge(
             // Another target has written it: the plan is made anew.
             continue;
         }
-        if actions.iter().any(adds_finalizer) {
+        let is_to_be_taken_in = actions.iter().any(adds_finalizer);
+        if is_to_be_taken_in {
             latest.takes_in();
         }
         actions.iter().for_each(|action| note_release(executor, observed, action));
         let acted = act(executor, observed, actions, facts).await;
-        if let Err(error @ ApplyError::Stale { .. }) = &acted {
-            // The next attempt begins with what it is now, also where its watch is silent.
-            if let Err(why) = read_anew(executor, observed).await {
-                debug!(%why, %error, "the source cannot be read again");
+        if let Err(error) = &acted {
+            let is_refused = is_to_be_taken_in && generation.mapping.has_shared() && error.is_refusal();
+            if is_refused || matches!(error, ApplyError::Stale { .. }) {
+                // The next attempt begins with what it is now, also where its watch is silent.
+                match read_anew(executor, observed).await {
+                    // Whoever leaves what it shares would wait for as long as it cannot be taken in.
+                    Ok(()) if is_refused => {
+                        note_places(pipeline, generation, observed, None, Some(false), &mut progress.noted);
+                    }
+                    Ok(()) => {}
+                    Err(why) => debug!(%why, %error, "the source cannot be read again"),
+                }
             }
         }
         if turn.is_some() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sync_engine::sandbox::{Call, Exchange, Fault, Options, Sandbox, Verb};
+use sync_engine::sandbox::{Call, Exchange, Failure, Fault, Options, Sandbox, Verb};
 use tokio::sync::oneshot;
 
 use crate::audit::{AuditLog, Request};
@@ -73,7 +73,14 @@ impl Memory {
         self.target.faults().inject(move |call| matches(call).then(|| fault.clone()));
     }
 
-    /// From now on, no request goes wrong.
+    /// Every change of the objects of this name is refused where their consumers are.
+    pub fn refuse_changes(&self, name: &str, refusal: Failure) {
+        let name = name.to_owned();
+        let matches = move |call: &Call| call.verb == Verb::Patch && call.name == name;
+        self.kcp.faults().inject(move |call| matches(call).then(|| Fault::Refuse(refusal.clone())));
+    }
+
+    /// From now on, no request to the target goes wrong.
     pub fn no_fault(&self) {
         self.target.faults().clear();
     }

@@ -1,9 +1,11 @@
 //! Whose object is it? Nothing that the engine did not make is touched.
 
 use serde_json::{Value, json};
+use sync_engine::sandbox::Failure;
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
+use crate::eventually::eventually;
 use crate::target::namespace;
 use crate::world::World;
 
@@ -11,6 +13,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         case!(a_foreign_object_is_not_touched),
         case!(the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out).in_memory_alone(),
+        case!(a_source_that_cannot_be_taken_in_keeps_no_other_from_leaving).in_memory_alone(),
     ]
 }
 
@@ -72,4 +75,23 @@ async fn the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out(stage:
     world.alpha.remove("last").await;
     let account = format!("/api/v1/namespaces/{place}/serviceaccounts/widget-runner");
     assert_eq!(world.target.rest.get(&account).await, None, "the last source takes the account along");
+}
+
+/// Whether it comes to use what is shared would be open for as long as its server refuses the finalizer.
+async fn a_source_that_cannot_be_taken_in_keeps_no_other_from_leaving(stage: &Stage) {
+    let (world, _engine) = stage.running_with(WITH_SERVICE_ACCOUNT).await;
+    world.alpha.create("last", json!({})).await;
+    let place = namespace(&world.target.copy(&world.alpha, "last").await);
+    world.settled().await;
+
+    world.memory().refuse_changes("barred", Failure::status(403, "Forbidden", "nobody may change it"));
+    world.alpha.create("barred", json!({})).await;
+    eventually("the engine may not take it in", async || {
+        let refused = world.source_requests().into_iter().find(|one| one.code == 403 && one.uri.contains("/barred"));
+        refused.map(drop).ok_or_else(|| "nothing was refused".to_owned())
+    })
+    .await;
+    world.alpha.remove("last").await;
+    let account = format!("/api/v1/namespaces/{place}/serviceaccounts/widget-runner");
+    assert_eq!(world.target.rest.get(&account).await, None, "nobody else has come to use it");
 }
