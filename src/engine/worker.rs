@@ -299,6 +299,10 @@ fn unseen(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     // A cluster that the controller does not follow yet may have the name of a former one. The former one's sources get another key
     // once the engine has heard that it left.
     let is_engaged_now = manager.cluster(&source.clusters, &key.cluster).is_some();
+    if !is_engaged_now {
+        // A reconcile that was under way when its cluster left may have noted what it uses after that was forgotten.
+        pipeline.uses_nothing(key);
+    }
     if !is_engaged_now && !pipeline.has_objects(key) {
         // What became of its last objects is told by events that come after it is no longer engaged.
         pipeline.learned.lock().forget_cluster(&key.cluster, key.cluster.as_str());

@@ -19,6 +19,7 @@ use crate::engine::slots::double;
 use crate::engine::target::aliases;
 use crate::engine::target::tests::{Open, connection, connection_by};
 use crate::engine::tests::settings;
+use crate::engine::worker;
 use crate::health::{Health, Level};
 use crate::mapping::{OnExit, Resource, Side};
 use crate::multicluster::Object;
@@ -289,6 +290,19 @@ async fn what_a_source_uses_is_news_to_others_alone() {
     assert_eq!(woken(), [key("y")]);
     pipeline.uses_nothing(&key("x"));
     assert_eq!(woken(), [key("y")]);
+}
+
+/// A reconcile may be under way when the cluster leaves: what it notes after that, the next one takes back.
+#[tokio::test]
+async fn a_source_whose_cluster_is_not_engaged_uses_nothing() {
+    let pipeline = pipeline(Lease::default());
+    let generation = run(&pipeline, &sharing("a"));
+    pipeline.saw_places(&generation, &key("x"), &at("place"));
+    let queue = &pipeline.controller.queue;
+    queue.add(key("x"), Priority::Initial);
+    let taken = queue.next(1).await.expect("it is queued");
+    worker::reconcile(pipeline.controller.clone(), taken).await;
+    assert_eq!(pipeline.shared_use.lock().size(), 0);
 }
 
 /// A kind may be missing on one target for good, while another target is doubted every second.
