@@ -395,14 +395,13 @@ impl Controller {
         let name = &cluster.spec.name;
         let has_left = !still_used && self.has_left_for_good(cluster, reason);
         let queued = self.queue.remove_cluster(name);
-        let known = self.unfollow(cluster, still_used);
-        let of_identity = |key: &Key| key.in_cluster(cluster.named_by_identity());
-        let mut left: Vec<Key> = known.iter().map(of_identity).collect();
+        // It may have the same name again, at another address: what went meanwhile, no event tells.
+        let both = |key: &Key| [key.clone(), key.in_cluster(cluster.named_by_identity())];
+        let mut left: Vec<Key> = self.unfollow(cluster, still_used).iter().flat_map(both).collect();
         self.interests.retain(|key| key.cluster != *name);
-        left.extend(queued.iter().flat_map(|key| [key.clone(), of_identity(key)]));
+        left.extend(queued.iter().flat_map(both));
         for pipeline in self.pipelines() {
-            let unsettled = pipeline.forget_cluster(cluster, has_left);
-            left.extend(unsettled.iter().flat_map(|key| [key.clone(), of_identity(key)]));
+            left.extend(pipeline.forget_cluster(cluster, has_left).iter().flat_map(both));
         }
         self.sources_told();
         // What they have on the target is counted as orphaned.

@@ -549,7 +549,30 @@ async fn follow_schema(controller: Weak<Controller>, scope: WatchScope, served: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Shared;
+    use crate::engine::events::Recorder;
+    use crate::engine::serving::compiled;
     use crate::engine::target::tests::connection;
+    use crate::engine::tests::{document, settings};
+    use crate::multicluster::registry::{ProviderName, Reason};
+    use crate::object::marks::Writer;
+    use crate::server::Instruments;
+
+    #[tokio::test]
+    async fn a_source_of_a_cluster_that_is_described_anew_is_looked_at_under_its_name_too() {
+        let shared = Shared::new(settings(&["target"]), Instruments::default(), Recorder::default());
+        let mapping = compiled(&document("widgets", "ConfigMap", "")).expect("a mapping");
+        let controller = Controller::new(Writer::new("main", "widgets"), Arc::new(shared), mapping, 7);
+        let name = ClusterName::try_from("edge").expect("a name");
+        let scope = WatchScope { endpoint: connection().endpoint(), clusters: ClustersOf::One(name.clone()) };
+        let spec = ClusterSpec::new(name.clone(), "uid".into(), scope.endpoint.clone(), scope);
+        let cluster = Cluster { provider: ProviderName::Connection("edge".into()), spec };
+        let (key, identity) = (Key::new(name.clone(), "default", "x"), cluster.named_by_identity());
+        controller.sources.lock().origins.insert(1, key.clone());
+        controller.disengage(&cluster, false, &Reason::Replaced);
+        assert_eq!(controller.queue.remove_cluster(&identity), [key.in_cluster(identity.clone())]);
+        assert_eq!(controller.queue.remove_cluster(&name), [key]);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn an_api_that_a_cluster_does_not_serve_and_that_may_have_objects_is_told_for_as_long() {
