@@ -224,8 +224,8 @@ fn observe_namespaces(
     observed.objects.extend(shared);
 }
 
-/// Another source may have come to use what was nobody else's when this reconcile began. One that leaves as well keeps nothing:
-/// each of the two would leave it to the other.
+/// Another source may have come to use what was nobody else's when this reconcile began, or is being taken in: then nobody can tell.
+/// One that leaves as well keeps nothing: each of the two would leave it to the other.
 pub fn see_newcomers(pipeline: &Pipeline, observed: &mut Observed) {
     let key = &observed.subject.key;
     let kept = |place: &str| pipeline.shared_use.lock().is_kept(place, key);

@@ -35,7 +35,7 @@ pub enum Use {
     Needs,
     /// Until it is gone: it is being deleted.
     Leaves,
-    /// Its objects are there, and it is out of sight: nobody can tell.
+    /// Nobody can tell: its objects are there, and it is out of sight; or it is being taken in.
     MayNeed,
 }
 
