@@ -595,8 +595,13 @@ impl Engine {
         let targets = mappings.iter().flat_map(|mapping| self.slots(mapping).into_values());
         let targets = targets.chain([DEFAULT_TARGET.to_owned(), self.shared.settings.home.clone()]);
         let targets = targets.filter(|name| self.shared.settings.connections.contains_key(name));
+        let targets: BTreeSet<String> = targets.collect();
+        // From now on, nobody asks the others which cluster they are: what is wrong with them would be said for ever.
+        let is_unasked = |name: &&String| !name.contains('/') && !targets.contains(*name);
+        let unasked = self.targets.keys().filter(is_unasked);
+        unasked.for_each(|name| self.shared.instruments.health.remove(&format!("target {name}")));
         let sources = sources.chain(fleets).map(ProviderName::Source);
-        self.shared.manager.run(sources.chain(targets.map(ProviderName::Connection)));
+        self.shared.manager.run(sources.chain(targets.into_iter().map(ProviderName::Connection)));
     }
 
     fn controllers(&self) -> impl Iterator<Item = &Arc<Controller>> {

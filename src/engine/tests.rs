@@ -86,3 +86,17 @@ async fn home_that_is_no_mappings_target_is_known_to_be_lost() {
         told = timeout(Duration::from_secs(600), told) => told.expect("home gives no answer"),
     }
 }
+
+/// An edit that was taken back may have named it.
+#[tokio::test]
+async fn a_target_that_no_document_names_any_more_leaves_the_engine_ready() {
+    let (mut engine, _received) = engine(&["home", "other"]);
+    let health = engine.shared.instruments.health.clone();
+    for name in ["home", "other"] {
+        assert!(engine.target(name).is_some());
+        health.set(&format!("target {name}"), Condition::waiting("it gives no answer"));
+    }
+    engine.converge();
+    let lost = health.standings().into_iter().filter(|one| one.component.starts_with("target "));
+    assert_eq!(lost.map(|one| one.component).collect::<Vec<_>>(), ["target home"], "each edit waits for home");
+}
