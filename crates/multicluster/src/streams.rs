@@ -4,11 +4,13 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures::FutureExt;
 use http::Uri;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::rt::Executor;
+use hyper_util::rt::TokioTimer;
 use tokio::sync::Mutex;
 
 use super::client::{Content, Dial, SendError, Tasks};
@@ -19,6 +21,10 @@ const MOST: usize = 90;
 /// Bytes that a watch may be sent before it has read any, as HTTP/2 has it. A connection takes as much of each: one that is not
 /// read holds up no other.
 const WINDOW: u32 = 65_535;
+/// A connection that brought nothing for so long is asked for a sign of life (PING), as client-go does it.
+const QUIET: Duration = Duration::from_secs(30);
+/// One that gives none within this has ended, and its watches with it.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 
 /// The connections to one origin.
 pub(super) struct Streams {
@@ -109,9 +115,7 @@ impl Streams {
     async fn open(&self, to: &Uri) -> Result<Option<Shared>, SendError> {
         let opening = async {
             let Some(stream) = self.dial.for_http2(to).await? else { return Ok(None) };
-            let mut builder = Builder::new(self.tasks.clone());
-            builder.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW * MOST as u32);
-            let (sender, mut connection) = builder.handshake(stream).await?;
+            let (sender, mut connection) = speaking(self.tasks.clone()).handshake(stream).await?;
             let most = Arc::new(AtomicUsize::new(MOST));
             let said = most.clone();
             self.tasks.execute(poll_fn(move |cx| {
@@ -124,5 +128,37 @@ impl Streams {
             Ok(Some(Shared { sender, most, guard: StreamGuard::default() }))
         };
         Dial::within_deadline(opening).await.map_err(|error| SendError::of_dial(&*error))
+    }
+}
+
+/// How HTTP/2 is spoken. A peer that is gone without a word has to be noticed here: the probes of TCP are sent only while it owes
+/// no acknowledgement, and each watch that is opened or given up sends something. The system then repeats that for a quarter of
+/// an hour, in which every new watch would be opened on this connection, and fail.
+fn speaking<E: Clone>(tasks: E) -> Builder<E> {
+    let mut builder = Builder::new(tasks);
+    builder.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW * MOST as u32);
+    builder.timer(TokioTimer::new()).keep_alive_interval(QUIET).keep_alive_timeout(SIGN_OF_LIFE);
+    builder
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use tokio::io::duplex;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_to_a_server_that_is_gone_without_a_word_ends() {
+        // The other side is there, and nobody reads or writes.
+        let (stream, _server) = duplex(1 << 16);
+        let connected = speaking(TokioExecutor::new()).handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = connected.expect("nothing of the server is waited for");
+        let watch = Request::get("https://server/").body(Content::default()).expect("a request");
+        let both = async { tokio::join!(connection, sender.send_request(watch)) };
+        let (_, answer) = timeout(Duration::from_secs(60), both).await.expect("it ends");
+        assert!(answer.is_err() && sender.is_closed(), "the next watch opens another connection");
     }
 }
