@@ -215,14 +215,21 @@ impl Client {
         self.access.sign(request.headers_mut(), authorization);
         let pool = self.pool(to, request.uri());
         let may_share = is_watch && request.uri().scheme() == Some(&Scheme::HTTPS);
-        let (response, stream) = match if may_share { pool.watches.stream(request.uri()).await? } else { None } {
-            Some((mut shared, stream)) => {
-                let response = shared.send_request(request).await;
-                (response.map_err(|error| SendError::Lost(with_causes(&error)))?, Some(stream))
+        let answer = |response, stream| Answer { response, _client: self.clone(), _stream: stream };
+        // Twice: that a server takes no more requests over a connection (GOAWAY) shows with the next one, which it was not sent.
+        let tries = if may_share { 2 } else { 0 };
+        for _ in 0..tries {
+            let Some((mut shared, stream)) = pool.watches.stream(request.uri()).await? else { break };
+            match shared.try_send_request(request).await {
+                Ok(response) => return Ok(answer(response, Some(stream))),
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(SendError::Lost(with_causes(&error.into_error()))),
+                },
             }
-            None => (pool.requests.request(request).await.map_err(|error| SendError::of(&error))?, None),
-        };
-        Ok(Answer { response, _client: self.clone(), _stream: stream })
+        }
+        let response = pool.requests.request(request).await.map_err(|error| SendError::of(&error))?;
+        Ok(answer(response, None))
     }
 
     fn pool(&self, to: Option<&Destination>, uri: &Uri) -> Pool {

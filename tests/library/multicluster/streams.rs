@@ -1,5 +1,6 @@
 //! Connections that watches share, where a server speaks HTTP/2.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -32,6 +33,8 @@ struct Relay {
     port: u16,
     connections: Arc<AtomicUsize>,
     cut: Arc<Notify>,
+    /// Has it take no more requests over the connections of HTTP/2 that are open.
+    leave: Arc<Notify>,
     _tasks: JoinSet<()>,
 }
 
@@ -39,16 +42,17 @@ impl Relay {
     /// `tls`: it speaks TLS with the engine and not with the server, and gives so many answers at a time over HTTP/2. Else it
     /// speaks as the server does.
     async fn start(to: u16, tls: Option<(TlsAcceptor, u32)>) -> Self {
-        let (connections, cut) = (Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
-        let (counter, cuts) = (connections.clone(), cut.clone());
+        let (connections, cut, leave) =
+            (Arc::<AtomicUsize>::default(), Arc::<Notify>::default(), Arc::<Notify>::default());
+        let (counter, cuts, leaves) = (connections.clone(), cut.clone(), leave.clone());
         let (address, tasks) = listen(move |mut client| {
             counter.fetch_add(1, Ordering::SeqCst);
-            let (tls, cut) = (tls.clone(), cuts.clone());
+            let (tls, cut, leave) = (tls.clone(), cuts.clone(), leaves.clone());
             async move {
                 // How a connection ends is the matter of its sides.
                 let relayed = async {
                     match tls {
-                        Some((tls, most)) => answer(tls.accept(client).await.unwrap(), to, most).await,
+                        Some((tls, most)) => answer(tls.accept(client).await.unwrap(), to, most, &leave).await,
                         None => {
                             let mut server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
                             drop(copy_bidirectional(&mut client, &mut server).await);
@@ -62,7 +66,7 @@ impl Relay {
             }
         })
         .await;
-        Self { port: address.port(), connections, cut, _tasks: tasks }
+        Self { port: address.port(), connections, cut, leave, _tasks: tasks }
     }
 
     /// Watches of ConfigMaps through it, each with a label of its own, one opened after the other.
@@ -121,7 +125,7 @@ fn encrypted(sandbox: &Sandbox, protocols: &[&[u8]]) -> (TlsAcceptor, String) {
 }
 
 /// Hands requests on to a server without TLS.
-async fn answer(client: TlsStream<TcpStream>, to: u16, most: u32) {
+async fn answer(client: TlsStream<TcpStream>, to: u16, most: u32, leave: &Notify) {
     let requests = Requests::builder(TokioExecutor::new()).build_http::<Incoming>();
     let service = service_fn(move |mut request: Request<Incoming>| {
         *request.uri_mut() =
@@ -133,7 +137,12 @@ async fn answer(client: TlsStream<TcpStream>, to: u16, most: u32) {
     let client = TokioIo::new(client);
     if is_http2 {
         let mut server = http2::Builder::new(TokioExecutor::new());
-        drop(server.max_concurrent_streams(most).serve_connection(client, service).await);
+        let mut served = pin!(server.max_concurrent_streams(most).serve_connection(client, service));
+        tokio::select! {
+            ended = served.as_mut() => return drop(ended),
+            () = leave.notified() => served.as_mut().graceful_shutdown(),
+        }
+        drop(served.await);
     } else {
         drop(http1::Builder::new().serve_connection(client, service).await);
     }
@@ -160,4 +169,28 @@ async fn a_server_is_asked_for_no_more_streams_than_it_allows() {
     assert_eq!(relay.connections.load(Ordering::SeqCst), 4, "one for lists, three for the watches");
     create(&sandbox, "first");
     until(watches[7].store(), "an object", |store| store.len() == 1).await;
+}
+
+/// So does a kube-apiserver that is about to stop, or that spreads its clients (`--goaway-chance`).
+#[tokio::test]
+async fn a_server_that_takes_no_more_requests_over_a_connection_is_watched_over_another_at_once() {
+    let sandbox = Options::kubernetes().start().await.expect("a sandbox");
+    let (tls, kubeconfig) = encrypted(&sandbox, &[b"h2", b"http/1.1"]);
+    let relay = Relay::start(port(&sandbox), Some((tls, 10))).await;
+    let watches = relay.watches(&kubeconfig, port(&sandbox), 8).await;
+    create(&sandbox, "first");
+    until(watches[7].store(), "an object", |store| store.len() == 1).await;
+    relay.leave.notify_waiters();
+    let endpoint = watches[7].endpoint().clone();
+    let selectors = Selectors { label: "app=a7".to_owned(), ..Selectors::default() };
+    let more = Watches::new(Health::default());
+    let one_more = more.acquire(&plain_scope(endpoint.clone()), &resource("configmaps.v1"), &selectors);
+    until_state(&one_more, "synced", |state| *state == WatchState::Synced).await;
+    create(&sandbox, "second");
+    for watch in [&watches[7], &one_more] {
+        until(watch.store(), "another object", |store| store.len() == 2).await;
+    }
+    assert_eq!(relay.connections.load(Ordering::SeqCst), 3, "one for lists, and two for watches");
+    let requests = endpoint.connection().counters().snapshot();
+    assert!(!requests.iter().any(|(verb, code, _)| *verb == "watch" && *code == 0), "{requests:?}");
 }
