@@ -45,10 +45,10 @@ pub(super) enum Credential {
     },
 }
 
-/// What a token file held last, and when it was read.
+/// What a token file held last, and when it was read; `None`: it is to be read now, before what is known is sent.
 #[derive(Default)]
 pub(super) struct FileState {
-    read: Option<(HeaderValue, Instant)>,
+    read: Option<(HeaderValue, Option<Instant>)>,
     reading: Reading<Result<String, String>>,
 }
 
@@ -104,11 +104,15 @@ impl Credential {
             let pair = BASE64.encode(format!("{name}:{password}").as_bytes());
             return header(&format!("Basic {pair}")).map(Self::Fixed);
         }
-        if let Some(token) = secret(&user, "token").filter(|token| !token.is_empty()) {
-            return header(&format!("Bearer {token}")).map(Self::Fixed);
+        let token = secret(&user, "token").filter(|token| !token.is_empty());
+        let token = token.map(|token| header(&format!("Bearer {token}"))).transpose()?;
+        if let Some(path) = user.token_file.filter(|path| !path.is_empty()) {
+            // The token beside it is of the moment at which somebody wrote the kubeconfig.
+            let state = FileState { read: token.map(|token| (token, None)), reading: Reading::default() };
+            return Ok(Self::TokenFile { path: path.into(), state: Mutex::new(state) });
         }
-        if let Some(path) = user.token_file {
-            return Ok(Self::TokenFile { path: path.into(), state: Mutex::default() });
+        if let Some(token) = token {
+            return Ok(Self::Fixed(token));
         }
         match user.exec {
             Some(plugin) => {
@@ -149,9 +153,10 @@ impl Credential {
             Self::TokenFile { state, .. } => {
                 // Not of this refusal's making if another request has read the file since, or reads it.
                 if let Ok(mut state) = state.try_lock()
-                    && state.read.as_ref().map(|(header, _)| header) == sent
+                    && let Some((header, at)) = &mut state.read
+                    && Some(&*header) == sent
                 {
-                    state.read = None;
+                    *at = None;
                 }
                 true
             }
@@ -164,7 +169,7 @@ impl Credential {
 impl FileState {
     /// The token, re-read each minute. A file that cannot be read any more, or not in time, leaves the last token in use.
     async fn current(&mut self, path: &Path) -> Result<HeaderValue, String> {
-        if let Some((header, at)) = self.read.as_ref()
+        if let Some((header, Some(at))) = self.read.as_ref()
             && at.elapsed() < TOKEN_FILE_AGE
         {
             return Ok(header.clone());
@@ -181,7 +186,7 @@ impl FileState {
             (Err(_), Some((last, _))) => last.clone(),
             (Err(error), None) => return Err(format!("cannot read the token file {}: {error}", path.display())),
         };
-        self.read = Some((fresh.clone(), Instant::now()));
+        self.read = Some((fresh.clone(), Some(Instant::now())));
         Ok(fresh)
     }
 }
@@ -249,7 +254,7 @@ mod tests {
         let path = folder.path().join("token");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
         let token = |text: &str| header(&format!("Bearer {text}")).expect("a header");
-        let mut state = FileState { read: Some((token("old"), Instant::now())), reading: Reading::default() };
+        let mut state = FileState { read: Some((token("old"), Some(Instant::now()))), reading: Reading::default() };
         tokio::time::advance(TOKEN_FILE_AGE).await;
         let (while_it_hangs, ()) = tokio::join!(state.current(&path), tokio::time::advance(TOKEN_FILE_PATIENCE));
         assert_eq!(while_it_hangs, Ok(token("old")));
@@ -257,6 +262,26 @@ mod tests {
         std::fs::write(&path, "new").expect("read by the thread that hangs");
         tokio::time::advance(TOKEN_FILE_AGE).await;
         assert_eq!(state.current(&path).await, Ok(token("new")));
+    }
+
+    /// As client-go has it.
+    #[tokio::test(start_paused = true)]
+    async fn a_token_file_goes_before_the_token_that_stands_beside_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        let bearer = async || {
+            let mut user = serde_json::from_value(json!({"token": "old", "tokenFile": path})).expect("a user");
+            let credential = Credential::take(&mut user).expect("a credential");
+            let (bearer, _) = credential.current().await.expect("a token");
+            assert!(credential.refused(bearer.as_ref()));
+            let (again, _) = credential.current().await.expect("a token");
+            assert_eq!(again, bearer, "a file that cannot be read after a refusal leaves it in use");
+            bearer
+        };
+        let header = |text: &str| header(text).expect("a header");
+        assert_eq!(bearer().await, Some(header("Bearer old")), "there is no file");
+        std::fs::write(&path, "new").expect("written");
+        assert_eq!(bearer().await, Some(header("Bearer new")));
     }
 
     #[tokio::test]
