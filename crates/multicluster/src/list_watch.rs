@@ -30,7 +30,7 @@ use super::request_error::RequestError;
 /// What a watch shows of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchState {
-    /// The first list is not complete: what is in the store is there, and more may be.
+    /// The first list since it is served is not complete: what is in the store is there, and more may be.
     Starting,
     /// Listed completely since it was served, and watching.
     Synced,
@@ -194,6 +194,10 @@ impl ListWatch {
             (Phase::Listing, Outcome::Page { version, is_last }) => {
                 self.last.clone_from(&version);
                 self.is_listing = true;
+                // It is served again. Who takes what is not served for known waits for the other pages.
+                if self.state == WatchState::NotServed {
+                    self.state = WatchState::Starting;
+                }
                 self.came(is_last);
                 Phase::Opening { version }
             }
@@ -436,6 +440,20 @@ mod tests {
         let opening = watch.step(Phase::Listing, page("7", false));
         let phase = watch.step(opening, Outcome::Opened);
         assert!(matches!(watch.state, WatchState::Failed { synced_before: true, .. }));
+        watch.step(phase, page("7", true));
+        assert_eq!(watch.state, WatchState::Synced);
+    }
+
+    /// What is not served keeps nobody waiting, and of a list in progress nobody knows what is missing.
+    #[test]
+    fn what_is_served_again_is_being_listed_from_its_first_page_to_its_last() {
+        let mut watch = ListWatch::new(1);
+        watch.step(Phase::Listing, page("3", true));
+        paused(watch.step(reading("3"), failed(status(404, "NotFound"))));
+        let opening = watch.step(Phase::Listing, page("7", false));
+        assert_eq!(watch.state, WatchState::Starting);
+        let phase = watch.step(opening, Outcome::Opened);
+        assert_eq!(watch.state, WatchState::Starting);
         watch.step(phase, page("7", true));
         assert_eq!(watch.state, WatchState::Synced);
     }
