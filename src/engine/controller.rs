@@ -489,10 +489,16 @@ impl Controller {
     /// Something about which sources there are has changed: what waits until all of them are seen is looked at.
     pub fn sources_told(&self) {
         // The first state store is written once the sources are listed.
-        self.pipelines().iter().filter(|one| one.unconfirmed().is_some()).for_each(|one| one.check_inventory());
+        self.check_unconfirmed();
         if self.are_sources_listed() {
             self.touch(Topic::PassComplete);
         }
+    }
+
+    /// Has the state stores looked at that wait for something. One that is in order is not read because another one is: of `n` targets,
+    /// each would be read `n` times.
+    pub fn check_unconfirmed(&self) {
+        self.pipelines().iter().filter(|one| one.unconfirmed().is_some()).for_each(|one| one.check_inventory());
     }
 
     /// Queues all sources once a target cannot be reached any more, or can again. Called now and then, so that a short

@@ -102,10 +102,13 @@ impl Pipeline {
         self.state.lock().targets_left.contains(name)
     }
 
-    /// The engine knows what the state store says, or that there is none. Who waits for that looks again.
+    /// The engine knows what the state store says, or that there is none. Who waits for all of them looks again once the last one has
+    /// told.
     pub fn told_store(&self) {
-        if !std::mem::replace(&mut self.state.lock().is_told, true) {
-            self.controller.pipelines().iter().for_each(|one| one.check_inventory());
+        let is_news = !std::mem::replace(&mut self.state.lock().is_told, true);
+        let has_told = |one: &Arc<Self>| one.state.lock().is_told || one.is_lost();
+        if is_news && self.controller.pipelines().iter().all(has_told) {
+            self.controller.check_unconfirmed();
         }
     }
 

@@ -58,7 +58,7 @@ impl Pipeline {
         drop(state);
         if is_recorded && !was_recorded {
             // Those of other targets may have waited for it.
-            self.controller.pipelines().iter().for_each(|one| one.check_inventory());
+            self.controller.check_unconfirmed();
         }
         if was_unconfirmed && is_confirmed {
             self.controller.enqueue_all();

@@ -663,6 +663,34 @@ async fn a_document_whose_file_went_goes_on_where_home_names_it() {
     }
 }
 
+/// A keeper reads its state store each time it is rung: each of many targets would be read as often as there are others.
+#[tokio::test]
+async fn a_target_that_tells_what_its_state_store_says_has_only_those_read_that_wait() {
+    let pipeline = pipeline(Lease::default());
+    let beside = |number: usize| {
+        let name = format!("t{number}");
+        let target = Arc::new(Target::new(&name, connection(), Arc::default()).expect("a target"));
+        let generation = Generation::new(pipeline.generation().mapping.clone(), Phase::Active, target);
+        let other = Pipeline::new(pipeline.controller.clone(), generation);
+        pipeline.controller.add(&name, &other);
+        other
+    };
+    let all: Vec<Arc<Pipeline>> = [pipeline.clone()].into_iter().chain((1..8).map(beside)).collect();
+    let rung = || all.iter().filter(|one| one.inventory_due().now_or_never().is_some()).count();
+    let confirm = |one: &Arc<Pipeline>| one.confirm(&one.generation(), Ok(in_force(DOCUMENT)));
+    all[1..].iter().for_each(|one| one.told_store());
+    assert_eq!(rung(), 0, "one of them has not told yet");
+    all[0].told_store();
+    assert_eq!(rung(), 8, "each may have waited for the last one");
+    all[1..].iter().for_each(confirm);
+    assert_eq!(rung(), 7, "but for the one that was confirmed first");
+    confirm(&all[0]);
+    assert_eq!(rung(), 0, "all of them are in order");
+    all[0].target_replaced();
+    all[0].told_store();
+    assert_eq!(rung(), 1, "the others do not wait");
+}
+
 /// Two processes may begin at once without an election: one of them takes sources in while the other one still reads.
 #[tokio::test]
 async fn what_another_process_took_in_is_proven_by_the_state_store_that_it_wrote() {
