@@ -7,6 +7,7 @@ mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -58,6 +59,8 @@ pub struct Controller {
     selected: ArcSwap<BTreeSet<String>>,
     /// The targets that the mapping runs on, where it may have several.
     targets: ArcSwap<BTreeSet<String>>,
+    /// Whether the state stores are to be looked at with the next tick: the targets are others.
+    are_stores_due: AtomicBool,
     sources: Mutex<Sources>,
     /// Its numbers stand for keys that tenants choose: SipHash, unlike the maps' own.
     hasher: RandomState,
@@ -103,6 +106,7 @@ impl Controller {
             pipelines: Mutex::default(),
             selected: ArcSwap::default(),
             targets: ArcSwap::default(),
+            are_stores_due: AtomicBool::default(),
             sources: Mutex::default(),
             hasher: RandomState::new(),
             schema_due: Epoch::default(),
@@ -158,9 +162,19 @@ impl Controller {
         let mut is_news = *self.targets.swap(names.clone()) != *names;
         for one in self.pipelines() {
             // One that has begun anew did not see what the others have.
-            is_news |= one.has_targets(&names);
+            if one.has_targets(&names) {
+                // It may have told home of the targets before it was one of them.
+                one.check_inventory();
+                is_news = true;
+            }
         }
         is_news
+    }
+
+    /// Has all state stores looked at with the next tick: they are to name other targets. The clusters of a fleet come into sight one
+    /// by one, and each state store would be written for each of them. Home names a target before that is written to.
+    pub fn check_stores_soon(&self) {
+        self.are_stores_due.store(true, Ordering::Relaxed);
     }
 
     /// Another document runs. Sources that it does not read are forgotten.
@@ -501,11 +515,14 @@ impl Controller {
         self.pipelines().iter().filter(|one| one.unconfirmed().is_some()).for_each(|one| one.check_inventory());
     }
 
-    /// Queues all sources once a target cannot be reached any more, or can again. Called now and then, so that a short
-    /// interruption changes no status.
+    /// Queues all sources once a target cannot be reached any more, or can again, and has state stores name other targets. Called now
+    /// and then, so that a short interruption changes no status.
     pub fn look_at_targets(&self) {
         let pipelines = self.pipelines();
         pipelines.iter().for_each(|one| one.call_next());
+        if self.are_stores_due.swap(false, Ordering::Relaxed) {
+            pipelines.iter().for_each(|one| one.check_inventory());
+        }
         let changed = pipelines.iter().filter(|one| one.has_become_lost_or_found()).count();
         if changed > 0 && pipelines.len() > 1 {
             self.enqueue_all();

@@ -120,11 +120,10 @@ impl Engine {
         }
         let Some(Serving { controller, .. }) = self.controllers.get(&mapping.name) else { return };
         let are_others_selected = controller.select(selected(&self.shared.manager, mapping));
-        let all = controller.pipelines();
-        let names = all.iter().map(|one| one.generation().target.name.clone()).collect();
+        let names = controller.pipelines().iter().map(|one| one.generation().target.name.clone()).collect();
         if controller.targets_are(names) || are_others_selected {
             controller.enqueue_all();
-            all.iter().for_each(|one| one.check_inventory());
+            controller.check_stores_soon();
         }
     }
 

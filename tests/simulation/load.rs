@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::env;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -39,6 +39,9 @@ use super::world::in_virtual_time;
 
 const USUAL: Duration = Duration::from_millis(4);
 
+/// The state store of the mapping `m`.
+const STORE: &str = "/api/v1/namespaces/sync-engine/configmaps/main.m";
+
 /// `large` where `SYNC_ENGINE_LOAD=large` asks for the load that takes minutes (beside the gate), else `small`.
 fn load(small: u32, large: u32) -> u32 {
     if env::var("SYNC_ENGINE_LOAD").is_ok_and(|load| load == "large") { large } else { small }
@@ -52,6 +55,8 @@ struct Inner {
     sites: BTreeMap<String, (Server, Duration)>,
     start: Instant,
     writes: Vec<Written>,
+    /// How often each state store of the mapping `m` was read.
+    stores_read: BTreeMap<String, usize>,
     /// The host that takes requests and answers none.
     hung: Option<&'static str>,
     /// Whether the server shows the size [`DEEP`] as a value of 200 levels. It takes none that deep itself.
@@ -79,6 +84,7 @@ impl Net {
             sites: BTreeMap::new(),
             start: Instant::now(),
             writes: Vec::new(),
+            stores_read: BTreeMap::new(),
             hung: None,
             deepens: false,
             slow: BTreeSet::new(),
@@ -164,8 +170,12 @@ impl Inner {
 
     /// Whether the state store on the first target has a text in this field.
     fn is_recorded(&mut self, field: &str, text: &str) -> bool {
+        self.is_recorded_at("t1", field, text)
+    }
+
+    fn is_recorded_at(&mut self, host: &str, field: &str, text: &str) -> bool {
         let stores = Request::get("/api/v1/namespaces/sync-engine/configmaps");
-        let Outcome::Answer(answer) = self.handle("t1", &stores).0 else { return false };
+        let Outcome::Answer(answer) = self.handle(host, &stores).0 else { return false };
         let has = |store: &Value| store["data"][field].as_str().is_some_and(|all| all.contains(text));
         answer.to_json()["items"].as_array().is_some_and(|stores| stores.iter().any(has))
     }
@@ -210,6 +220,9 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
     let (outcome, deepens, listing) = {
         let inner = &mut *net.lock();
         let (outcome, is_write) = inner.handle(&host, &request);
+        if !writes && request.path == STORE {
+            *inner.stores_read.entry(host.clone()).or_default() += 1;
+        }
         if is_write {
             let Call { verb, cluster, resource, name, .. } = request.call();
             let (at, path) = (inner.age(), request.path.clone());
@@ -313,18 +326,23 @@ async fn with_fleets(net: &Net, connections: &Connections, fleets: &[&Fleet], ha
     tasks.shutdown().await;
 }
 
-/// A provider of one cluster, which comes and goes.
+/// A provider of clusters, which come and go.
 #[derive(Clone)]
 struct Fleet {
     provider: &'static str,
-    cluster: &'static str,
-    source: ConnectionSource,
-    is_away: Arc<AtomicBool>,
+    members: Vec<(String, ConnectionSource)>,
+    /// How many of them, the first ones, are there.
+    listed: Arc<AtomicUsize>,
+    /// How often it looks.
+    period: Duration,
 }
 
 impl Fleet {
-    fn new(net: &Net, provider: &'static str, cluster: &'static str) -> Self {
-        Self { provider, cluster, source: net.source(cluster, ""), is_away: Arc::default() }
+    fn new(net: &Net, provider: &'static str, clusters: &[impl AsRef<str>]) -> Self {
+        let names = clusters.iter().map(AsRef::as_ref);
+        let members: Vec<_> = names.map(|name: &str| (name.to_owned(), net.source(name, ""))).collect();
+        let listed = Arc::new(AtomicUsize::new(members.len()));
+        Self { provider, members, listed, period: Duration::from_secs(1) }
     }
 
     fn document(&self) -> Value {
@@ -335,20 +353,24 @@ impl Fleet {
         })
     }
 
-    fn leaves(&self) {
-        self.is_away.store(true, Ordering::Relaxed);
+    fn lists(&self, number: usize) {
+        self.listed.store(number, Ordering::Relaxed);
     }
 }
 
 impl Members for Fleet {
     async fn look(&mut self) -> Result<Listed, String> {
-        let name = ClusterName::try_from(self.cluster).map_err(|error| error.to_string())?;
-        let listed = (!self.is_away.load(Ordering::Relaxed)).then(|| (name, self.source.clone()));
-        Ok(Listed { members: listed.into_iter().collect(), ..Listed::default() })
+        let named = |(name, source): &(String, ConnectionSource)| {
+            let name = ClusterName::try_from(name.as_str()).map_err(|error| error.to_string())?;
+            Ok::<_, String>((name, source.clone()))
+        };
+        let here = self.members.iter().take(self.listed.load(Ordering::Relaxed));
+        let members = here.map(named).collect::<Result<_, String>>()?;
+        Ok(Listed { members, ..Listed::default() })
     }
 
     async fn changed(&mut self) {
-        sleep(Duration::from_secs(1)).await;
+        sleep(self.period).await;
     }
 }
 
@@ -976,7 +998,7 @@ fn a_gate_passes_for_a_source_that_fails_by_the_document_in_force_too() {
 fn a_target_that_is_away_is_forgotten_for_no_source_that_is_out_of_sight() {
     in_virtual_time(async {
         let (net, connections) = plain(&["t1", "e1"], USUAL);
-        let (sources, targets) = (Fleet::new(&net, "plain", "source"), Fleet::new(&net, "edge", "e1"));
+        let (sources, targets) = (Fleet::new(&net, "plain", &["source"]), Fleet::new(&net, "edge", &["e1"]));
         let mut document = mapping("m", "edge/{{ source.metadata.labels.target }}", of_provider());
         document["spec"]["target"]["allowed"] = json!(["t1"]);
         document["spec"]["target"]["clusters"] = json!({"provider": "edge"});
@@ -985,13 +1007,63 @@ fn a_target_that_is_away_is_forgotten_for_no_source_that_is_out_of_sight() {
             engine.put(&[sources.document(), targets.document(), document]).await;
             net.until_made("it is served", &["e1"]).await;
             for fleet in [&sources, &targets] {
-                fleet.leaves();
+                fleet.lists(0);
                 sleep(Duration::from_secs(60)).await;
             }
             assert!(net.lock().is_recorded("targets", "edge/e1"), "what it has is still to be deleted with its source");
         })
         .await;
     });
+}
+
+/// How often the state stores of a mapping are written on so many clusters that come into sight one by one for the first time, and
+/// how often they are read once they do so after a restart.
+fn uses_of_state_stores(clusters: usize) -> (usize, usize) {
+    in_virtual_time(async {
+        let names: Vec<String> = (1..=clusters).map(|number| format!("e{number}")).collect();
+        let hosts: Vec<&str> = ["t1"].into_iter().chain(names.iter().map(String::as_str)).collect();
+        let (net, connections) = plain(&hosts, USUAL);
+        let fleet = Fleet { period: 4 * USUAL, ..Fleet::new(&net, "edge", &names) };
+        let mut document = mapping("m", "", of_provider());
+        document["spec"].as_object_mut().expect("a mapping").remove("target");
+        document["spec"]["targets"] = json!({"clusters": {"provider": "edge"}});
+        net.act(&Request::post(&things(), &thing("x", 0)));
+        let documents = [provider(), fleet.document(), document];
+        let comes_up = async || {
+            fleet.lists(0);
+            with_fleets(&net, &connections, &[&fleet], async |engine: &Running| {
+                engine.put(&documents).await;
+                for number in 1..=clusters {
+                    fleet.lists(number);
+                    // Meanwhile, a state store is read and written.
+                    sleep(12 * USUAL).await;
+                }
+                sleep(Duration::from_secs(10)).await;
+            })
+            .await;
+        };
+        comes_up().await;
+        let written = {
+            let inner = &mut *net.lock();
+            assert_eq!(inner.made("x").len(), clusters, "the source is on all of them");
+            for (host, other) in names.iter().flat_map(|host| names.iter().map(move |other| (host, other))) {
+                assert!(inner.is_recorded_at(host, "targets", &format!("\"edge/{other}\"")), "{host}, {other}");
+            }
+            inner.stores_read.clear();
+            inner.writes.iter().filter(|one| one.path == STORE).count()
+        };
+        comes_up().await;
+        let inner = net.lock();
+        let read = names.iter().filter_map(|host| inner.stores_read.get(host)).sum();
+        (written, read)
+    })
+}
+
+#[test]
+fn state_stores_of_a_fleet_are_read_and_written_as_often_as_it_has_clusters_and_not_as_their_square() {
+    let ((written, read), (written_for_more, read_after_more)) = (uses_of_state_stores(8), uses_of_state_stores(16));
+    assert!(2 * written_for_more <= 5 * written, "{written}, and {written_for_more} for twice as many clusters");
+    assert!(2 * read_after_more <= 5 * read, "{read}, and {read_after_more} for twice as many clusters");
 }
 
 /// How many clusters the engine let go, and the most of them in one stretch.
