@@ -126,12 +126,17 @@ fn choices(rule: &TargetRule, among: Option<&TargetContext>, scope: &Scope) -> R
         TargetChoice::All => {
             let selected = among.iter().flat_map(|among| &*among.selected);
             let all: BTreeSet<&String> = rule.allowed.iter().chain(selected).collect();
-            let short = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
-            let is_unique = |key: &String| all.iter().filter(|name| short(name) == *key).count() == 1;
-            let key = |name: &String| Some(short(name)).filter(is_unique).unwrap_or_else(|| name.clone());
+            let mut times = BTreeMap::<&str, usize>::new();
+            all.iter().for_each(|name| *times.entry(short(name)).or_default() += 1);
+            let key = |name: &str| String::from(if times[short(name)] == 1 { short(name) } else { name });
             Ok(all.iter().map(|name| Choice { key: key(name), item: None, cluster: Ok((*name).clone()) }).collect())
         }
     }
+}
+
+/// The name of a cluster without that of its provider.
+fn short(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
 }
 
 /// What a mapping's rule gives for a source.

@@ -9,7 +9,7 @@ use super::world::{World, check_by, steps};
 use super::{causes, mapping, of};
 use crate::mapping::Mapping;
 use crate::object::has_finalizer;
-use crate::plan::targets::{OtherTarget, Reach, TargetContext, reports_for_all};
+use crate::plan::targets::{OtherTarget, Reach, TargetContext, keys, reports_for_all};
 use crate::plan::{Prune, Reason, Reasons, pins};
 
 const OBJECTS: &str = r#"
@@ -484,6 +484,18 @@ fn a_source_leaves_a_target_that_is_there_for_one_that_can_receive_it() {
         ("it names another target, and is deleted where it is", |targets| { targets.set("region", json!("east")); targets.delete(); targets.settle(&one("Block"), "east"); }, &one("Block"),
             "in sync; none; gone"),
     ], at("west"));
+}
+
+/// Expressions call a cluster by its own name, where no other target has that.
+#[test]
+fn a_target_is_called_by_its_own_name_unless_another_one_has_that_too() {
+    let mut targets = Targets::new(json!({"members": 3}));
+    let world = targets.east();
+    let selected = Arc::new(BTreeSet::from(["fleet/east", "fleet/west"].map(str::to_owned)));
+    world.seen.among = Some(TargetContext { name: "east".to_owned(), selected, ..TargetContext::default() });
+    let source = Arc::new(world.source.clone().expect("the source"));
+    let called = keys(&fleet(), &world.observe(&fleet()), &source);
+    assert_eq!(called, BTreeSet::from(["east", "fleet/east", "west"].map(str::to_owned)));
 }
 
 #[test]
