@@ -249,26 +249,38 @@ impl Controller {
     }
 
     fn enqueue_source(&self, key: &Key, priority: Priority) {
+        if priority == Priority::Initial {
+            self.pipelines().iter().for_each(|one| one.listed(key));
+        }
+        self.add_source(key, priority);
+    }
+
+    fn add_source(&self, key: &Key, priority: Priority) {
         if let Some(owner) = self.owner(key) {
             let owner = self.label_hash(&owner.0);
             self.sources.lock().origins.insert(owner, key.clone());
-        }
-        if priority == Priority::Initial {
-            self.pipelines().iter().for_each(|one| one.listed(key));
         }
         self.queue.add(key.clone(), priority);
     }
 
     /// Queues every source that is there: after a reload, and on the long resync.
     pub fn enqueue_all(&self) {
+        let all = self.pipelines();
+        self.enqueue_for(&all.iter().map(|one| &**one).collect::<Vec<_>>());
+    }
+
+    /// The same for news of these targets alone: what was planned on the others holds, and what vanished sources have there was
+    /// looked at.
+    pub fn enqueue_for(&self, targets: &[&Pipeline]) {
         for feed in self.source_feeds() {
             for key in feed.keys() {
                 if self.is_engaged(&key.cluster) {
-                    self.enqueue_source(&key, Priority::Initial);
+                    targets.iter().for_each(|one| one.listed(&key));
+                    self.add_source(&key, Priority::Initial);
                 }
             }
         }
-        for (kind, feed) in self.pipelines().iter().flat_map(|one| one.kind_feeds()) {
+        for (kind, feed) in targets.iter().flat_map(|one| one.kind_feeds()) {
             self.queue_standing(&kind, &feed);
         }
         let clusters = self.shared.manager.clusters(&self.mapping().source.clusters);

@@ -61,7 +61,7 @@ impl Pipeline {
             self.controller.check_unconfirmed();
         }
         if was_unconfirmed && is_confirmed {
-            self.controller.enqueue_all();
+            self.controller.enqueue_for(&[self]);
         }
         // Another reason why it is still not confirmed is no news to those who wait.
         if is_confirmed || !was_told {
