@@ -22,12 +22,6 @@ fn an_object_that_nobody_owns_is_taken_over_where_the_mapping_says_so() {
 }
 
 #[test]
-fn an_edit_of_the_source_resource_deletes_nothing() {
-    let steps = [(0, Action::Create(X)), (5_000, Action::Edit(Edit::Resource("gadgets")))];
-    holds_in_both(&steps, 1);
-}
-
-#[test]
 fn an_edit_of_the_source_resource_across_a_restart_deletes_nothing() {
     let steps = [
         (0, Action::Create(X)),
@@ -36,16 +30,6 @@ fn an_edit_of_the_source_resource_across_a_restart_deletes_nothing() {
         (10, Action::Start(0)),
     ];
     holds(&world(Kcp, &steps), 4);
-}
-
-#[test]
-fn a_source_that_a_restored_server_never_had_keeps_its_objects() {
-    let steps = [
-        (1_000, Action::BackUp(Side::Source)),
-        (1_000, Action::Create(X)),
-        (5_000, Action::Restore(Side::Source, Ahead::Expired)),
-    ];
-    holds_in_both(&steps, 4);
 }
 
 /// The source that held up the document in the file is not there any more, and nothing was made of it.
@@ -71,12 +55,6 @@ fn a_restore_while_the_engine_is_down_deletes_nothing() {
         (10, Action::Start(0)),
     ];
     holds(&world(Kcp, &steps), 1);
-}
-
-#[test]
-fn a_source_cluster_that_is_rebuilt_empty_deletes_nothing() {
-    let steps = [(0, Action::Create(X)), (5_000, Action::Rebuild(Side::Source, Ahead::Expired))];
-    holds(&world(Plain, &steps), 4);
 }
 
 /// For the moment of the edit, the mapping serves nobody: the document in force takes in nothing more, and does again.
@@ -129,12 +107,6 @@ fn a_late_create_strips_nothing() {
 #[test]
 fn two_processes_of_one_engine_strip_nothing() {
     let steps = [(0, Action::Start(1)), (5_000, Action::Create(X))];
-    holds(&world(Kcp, &steps), 8);
-}
-
-#[test]
-fn objects_of_two_sources_with_one_name_leave_each_other_alone() {
-    let steps = [(0, Action::Create(X)), (0, Action::Create(X_CA))];
     holds(&world(Kcp, &steps), 8);
 }
 
