@@ -11,7 +11,6 @@ use crate::world::{WIDGETS, World};
 pub fn cases() -> Vec<Case> {
     vec![
         case!(drift_of_values_that_the_server_stores_in_another_form_is_corrected).on_kube(),
-        case!(an_object_follows_its_template_after_its_former_version_is_gone).on_kube(),
         case!(an_api_moves_to_a_new_version_and_nothing_is_made_anew).on_kube(),
         case!(an_object_with_thousands_of_keys_is_written_beside_its_source).on_kube(),
     ]
@@ -96,55 +95,6 @@ async fn drift_of_values_that_the_server_stores_in_another_form_is_corrected(sta
     world.alpha.patch("it", json!({"spec": {"version": "bob", "note": null}})).await;
     rest.has(&login, "/data", json!({"user": "Ym9i"})).await;
     world.settled().await;
-}
-
-const CRATE: &str = r#"<mapping>
-  objects:
-    - id: crate
-      template: {apiVersion: crates.<group>/VERSION, kind: Crate, spec: SPEC}
-"#;
-
-/// The operator's upgrade: the definition has another version, in which all objects are stored.
-async fn an_object_follows_its_template_after_its_former_version_is_gone(stage: &Stage) {
-    let world = stage.unmapped(false).await;
-    let (rest, group) = (&world.target.rest, format!("crates.{}", world.api.group));
-    let version = |name: &str, storage: bool| {
-        let spec = json!({"type": "object", "properties": {"size": {"type": "integer"}, "text": {"type": "string"}}});
-        let schema = json!({"type": "object", "properties": {"spec": spec}});
-        json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema}})
-    };
-    let names = json!({"kind": "Crate", "plural": "crates", "singular": "crate", "listKind": "CrateList"});
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("crates.{group}")},
-        "spec": {"group": group, "names": names, "scope": "Namespaced", "versions": [version("v1beta1", true)]},
-    });
-    rest.create(DEFINITIONS, &definition).await;
-    rest.appears(&format!("/apis/{group}/v1beta1")).await;
-    let mapping = |version: &str, spec: &str| CRATE.replace("VERSION", version).replace("SPEC", spec);
-    world.mappings.write("widgets.yaml", &mapping("v1beta1", "{size: 1, text: old}"));
-    let _engine = world.engine().await;
-    world.alpha.create_synced("it", json!({"size": 1})).await;
-    let before = only(&world, &format!("/apis/{group}/v1beta1/crates")).await;
-    let crate_ = before.replace("/v1beta1/", "/v1/");
-
-    let path = format!("{DEFINITIONS}/crates.{group}");
-    let serve = async |versions: Value| {
-        rest.patch(Patch::Merge, &path, &json!({"spec": {"versions": versions}})).await;
-    };
-    serve(json!([version("v1beta1", false), version("v1", true)])).await;
-    rest.appears(&crate_).await;
-    eventually("the object is stored in the new version", async || {
-        let stored =
-            rest.try_patch(Patch::Merge, &crate_, &json!({"metadata": {"annotations": {"stored": "anew"}}})).await;
-        if stored.is_success() { Ok(()) } else { Err(stored.body.to_string()) }
-    })
-    .await;
-    rest.patch(Patch::Merge, &format!("{path}/status"), &json!({"status": {"storedVersions": ["v1"]}})).await;
-    serve(json!([version("v1", true)])).await;
-    world.mappings.write("widgets.yaml", &mapping("v1", "{size: 2}"));
-    rest.has(&crate_, "/spec", json!({"size": 2})).await;
-    world.alpha.synced("it", "True", "Synced").await;
 }
 
 /// Both versions of the consumers' API are served for a while: the mapping moves, then the consumers, then the former version goes.
