@@ -12,7 +12,6 @@ use crate::world::WIDGETS;
 pub fn cases() -> Vec<Case> {
     vec![
         case!(an_observing_mapping_writes_nothing).on_kube(),
-        case!(the_first_signal_drains).in_memory(),
         case!(events_and_metrics_tell_of_sources_and_of_documents).on_both(),
     ]
 }
@@ -71,20 +70,4 @@ async fn an_observing_mapping_writes_nothing(stage: &Stage) {
 
     world.mappings.write("widgets.yaml", &in_mode("Enforce"));
     world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
-}
-
-async fn the_first_signal_drains(stage: &Stage) {
-    const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-    let (world, mut engine) = stage.running().await;
-    for name in NAMES {
-        world.alpha.create(name, json!({"size": 1})).await;
-    }
-    let status = engine.terminate().await;
-    assert_eq!(status.code(), Some(0), "{}", engine.log().join("\n"));
-    let _engine = world.engine().await;
-    for name in NAMES {
-        world.target.has_spec(&world.alpha, name, json!({"size": 1})).await;
-        world.alpha.synced(name, "True", "Synced").await;
-    }
-    assert_eq!(world.target.copies().await.len(), NAMES.len(), "no object stands twice");
 }
