@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use data_encoding::BASE64;
 use serde_json::{Value, json};
+use sync_engine::sandbox::{anything, definition};
 
 use crate::case::{Case, Stage, case};
 use crate::credentials::{NOBODY, token};
@@ -201,22 +202,11 @@ pub(super) fn secret(name: &str, tier: &str, kubeconfig: &str) -> Value {
 
 /// The definition of the cluster inventory's profiles, as far as the engine reads them.
 fn profiles() -> Value {
-    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "clusterprofiles.multicluster.x-k8s.io",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, of a test"},
-        },
-        "spec": {
-            "group": "multicluster.x-k8s.io", "scope": "Namespaced",
-            "names": {"plural": "clusterprofiles", "singular": "clusterprofile", "kind": "ClusterProfile"},
-            "versions": [{
-                "name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": any, "status": any}}},
-            }],
-        },
-    })
+    let schema = json!({"type": "object", "properties": {"spec": anything(), "status": anything()}});
+    let mut profiles = definition("clusterprofiles.v1alpha1.multicluster.x-k8s.io", "ClusterProfile", &schema);
+    // Its group is one of Kubernetes' own.
+    profiles["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "unapproved, of a test"});
+    profiles
 }
 
 /// A plugin that gives the token that stands in a file of the cluster's name, which the profile says.
