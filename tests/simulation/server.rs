@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sync_engine::sandbox::{
-    Answer, Controllers, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp, Verb,
+    self, Answer, Controllers, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp, Verb,
 };
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -441,15 +441,7 @@ pub fn widgets() -> Request {
 }
 
 fn definition((plural, kind): &(&str, &str), schema: Value) -> Request {
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{GROUP}")},
-        "spec": {
-            "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-            "versions": [version_of(json!({"openAPIV3Schema": schema}))],
-        },
-    });
-    Request::post(DEFINITIONS, &definition)
+    Request::post(DEFINITIONS, &sandbox::definition(&format!("{plural}.v1.{GROUP}"), kind, &schema))
 }
 
 fn widget() -> Value {
@@ -507,14 +499,8 @@ fn claimed(is_beside: bool) -> &'static [&'static str] {
 }
 
 fn resource_schema((plural, kind): &(&str, &str), prefix: &str, schema: Value) -> Request {
-    let object = json!({
-        "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
-        "metadata": {"name": format!("{prefix}.{plural}.{GROUP}")},
-        "spec": {
-            "group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-            "versions": [version_of(schema)],
-        },
-    });
+    let mut object = sandbox::resource_schema(&format!("{plural}.v1.{GROUP}"), kind, &schema);
+    object["metadata"]["name"] = format!("{prefix}.{plural}.{GROUP}").into();
     Request::post("/clusters/root/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &object)
 }
 

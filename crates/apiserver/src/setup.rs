@@ -85,7 +85,9 @@ fn namespaced(resource: &str, kind: &str, schema: &Value) -> (String, Value) {
     let (plural, version, group) = parts(resource);
     let spec = json!({
         "group": group, "scope": "Namespaced",
-        "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+        "names": {
+            "kind": kind, "plural": plural, "singular": kind.to_lowercase(), "listKind": format!("{kind}List"),
+        },
         "versions": [{
             "name": version, "served": true, "storage": true, "subresources": {"status": {}}, "schema": schema,
         }],

@@ -1,6 +1,7 @@
 //! The small API that most cases sync, in a group of the case's own: `Widget`, with a status and conditions.
 
 use serde_json::{Value, json};
+use sync_engine::sandbox::{definition, resource_schema};
 
 use crate::eventually::eventually;
 use crate::rest::{Patch, Rest};
@@ -77,26 +78,11 @@ impl Api {
         })
     }
 
-    fn names(&self) -> Value {
-        json!({
-            "kind": self.kind, "plural": self.plural, "singular": self.kind.to_lowercase(),
-            "listKind": format!("{}List", self.kind),
-        })
-    }
-
     /// kcp's form of the schema.
     pub fn resource_schema(&self) -> Value {
-        json!({
-            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema",
-            "metadata": {"name": self.resource_schema_name()},
-            "spec": {
-                "group": self.group, "names": self.names(), "scope": "Namespaced",
-                "versions": [{
-                    "name": "v1", "served": true, "storage": true,
-                    "subresources": {"status": {}}, "schema": self.schema,
-                }],
-            },
-        })
+        let mut schema = resource_schema(&self.resource(), &self.kind, &self.schema);
+        schema["metadata"]["name"] = self.resource_schema_name().into();
+        schema
     }
 
     fn resource_schema_name(&self) -> String {
@@ -121,17 +107,7 @@ impl Api {
     }
 
     fn definition(&self) -> Value {
-        json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": self.definition_name()},
-            "spec": {
-                "group": self.group, "names": self.names(), "scope": "Namespaced",
-                "versions": [{
-                    "name": "v1", "served": true, "storage": true,
-                    "subresources": {"status": {}}, "schema": {"openAPIV3Schema": self.schema},
-                }],
-            },
-        })
+        definition(&self.resource(), &self.kind, &self.schema)
     }
 
     fn definition_name(&self) -> String {
