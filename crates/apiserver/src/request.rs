@@ -254,8 +254,7 @@ impl Request {
 impl Query {
     /// Reads `a=b&c=d`.
     pub fn parse(query: &str) -> Query {
-        let pairs = query.split('&').filter(|pair| !pair.is_empty());
-        Query(pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(decoded_pair).collect())
+        Query(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
     /// The first value of a parameter.
@@ -348,10 +347,6 @@ fn endpoint(segments: &[&str]) -> Endpoint {
         ["apis", group, version, rest @ ..] => resource(group, version, rest).unwrap_or(Endpoint::Unknown),
         _ => Endpoint::Unknown,
     }
-}
-
-fn decoded_pair((key, value): (&str, &str)) -> (String, String) {
-    (percent_decoded(&key.replace('+', " ")), percent_decoded(&value.replace('+', " ")))
 }
 
 /// Decodes `%41`; what is no escape stands as it is.
