@@ -133,11 +133,4 @@ mod tests {
             assert_eq!(column.cell(&object, Timestamp(180)), expected, "{kind} {path}");
         }
     }
-
-    #[test]
-    fn without_columns_of_its_own_a_kind_shows_its_age() {
-        let names = |version: &Value| stated_columns(version).into_iter().map(|column| column.name).collect::<Vec<_>>();
-        assert_eq!(names(&json!({})), ["Name", "Age"]);
-        assert_eq!(names(&json!({"additionalPrinterColumns": [{"name": "Phase"}]})), ["Name", "Phase"]);
-    }
 }

@@ -55,18 +55,6 @@ fn bound(workspaces: &[&str]) -> (World, Vec<String>) {
 }
 
 #[test]
-fn the_url_of_an_export_stands_while_something_is_bound() {
-    let mut world = World::kcp();
-    world.publish();
-    assert_eq!(world.endpoints(), json!(null));
-    world.workspace("a");
-    world.bind("a");
-    assert_eq!(world.endpoints(), json!([{"url": "http://127.0.0.1/services/apiexport/root/things"}]));
-    world.ok(Request::delete(&format!("/clusters/root:a/{APIS}/v1alpha2/apibindings/things")));
-    assert_eq!(world.endpoints(), json!(null));
-}
-
-#[test]
 fn a_binding_becomes_bound_and_is_seen_through_the_virtual_workspace() {
     let (mut world, clusters) = bound(&["a"]);
     let phases: Vec<Value> = world
@@ -80,6 +68,8 @@ fn a_binding_becomes_bound_and_is_seen_through_the_virtual_workspace() {
     let annotations = &list["items"][0]["metadata"]["annotations"];
     assert_eq!(annotations["kcp.io/cluster"], clusters[0]);
     assert_eq!(annotations["kcp.io/path"], "root:a");
+    let export = world.get(&format!("/clusters/root/{APIS}/v1alpha2/apiexports/things"));
+    assert_eq!(export["metadata"]["annotations"]["kcp.io/path"], "root", "as the admission of kcp");
     let older = world.get(&format!("{STAR}/{APIS}/v1alpha1/apibindings"));
     assert_eq!(older["items"][0]["apiVersion"], "apis.kcp.io/v1alpha1");
 }
@@ -266,13 +256,4 @@ fn resumed(world: &mut World, url: &str, version: &str) -> Vec<String> {
         watch.backlog.iter().map(|line| serde_json::from_slice::<Value>(line).expect("JSON")["object"].take());
     let name = |object: Value| object["metadata"]["name"].as_str().map_or(object["code"].to_string(), str::to_owned);
     objects.map(name).collect()
-}
-
-/// As the admission of kcp: whoever refers to them by a path finds them by it.
-#[test]
-fn exports_say_the_path_of_their_workspace() {
-    let mut kcp = World::kcp();
-    kcp.publish();
-    let export = kcp.get(&format!("/clusters/root/{APIS}/v1alpha2/apiexports/things"));
-    assert_eq!(export["metadata"]["annotations"]["kcp.io/path"], "root");
 }
