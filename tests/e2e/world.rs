@@ -255,6 +255,16 @@ impl World<'_> {
         }
     }
 
+    /// The export claims resources of the core group, and every workspace accepts that. A plain cluster has no claims.
+    pub async fn lets_use(&self, resources: &[&str]) {
+        if let Some(provider) = &self.provider {
+            provider.claim(&self.api, resources).await;
+        }
+        for workspace in &self.workspaces {
+            workspace.accept(&self.api, resources).await;
+        }
+    }
+
     /// Another mappings directory, without a mapping yet.
     pub fn second_mappings(&self, folder: &str) -> Mappings {
         let mappings = self.mappings.beside(self.stage.folder.join(folder));

@@ -30,12 +30,7 @@ pub fn on_real_servers() -> Vec<Case> {
 impl World<'_> {
     /// The mapping of these cases, where the workspaces let the engine use ConfigMaps.
     pub(super) async fn beside(&self) {
-        if let Some(provider) = &self.provider {
-            provider.claim(&self.api, &["configmaps"]).await;
-        }
-        for workspace in &self.workspaces {
-            workspace.accept(&self.api, &["configmaps"]).await;
-        }
+        self.lets_use(&["configmaps"]).await;
         self.mappings.write("widgets.yaml", BESIDE);
     }
 }

@@ -84,6 +84,14 @@ impl<'w> Fleet<'w> {
     fn file(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.yaml"))
     }
+
+    /// The sizes of all objects of the mapping, in order.
+    async fn sizes(&self) -> Vec<Option<i64>> {
+        let copies = self.world.target.copies().await;
+        let mut sizes: Vec<_> = copies.iter().map(|copy| copy["spec"]["size"].as_i64()).collect();
+        sizes.sort_unstable();
+        sizes
+    }
 }
 
 async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_its_objects(stage: &Stage) {
@@ -106,10 +114,7 @@ async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_it
     // A cluster that is listed later is seen at once.
     fleet.list("b", &server.kubeconfig(&stage.user));
     second.synced("same", "True", "Synced").await;
-    let copies = fleet.world.target.copies().await;
-    let mut sizes: Vec<_> = copies.iter().map(|copy| copy["spec"]["size"].as_i64()).collect();
-    sizes.sort_unstable();
-    assert_eq!(sizes, [Some(1), Some(2)], "each source has an object of its own");
+    assert_eq!(fleet.sizes().await, [Some(1), Some(2)], "each source has an object of its own");
 
     // One cluster is down: the other goes on. What its sources had stays.
     server.kill();
@@ -120,16 +125,12 @@ async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_it
     engine.says(&["b.it", "cluster disengaged"]).await;
     second.patch("same", json!({"spec": {"size": 4}})).await;
     first.remove("same").await;
-    let left = fleet.world.target.copies().await;
-    let mut sizes: Vec<_> = left.iter().map(|copy| copy["spec"]["size"].as_i64()).collect();
-    sizes.sort_unstable();
-    assert_eq!(sizes, [Some(2), Some(3)], "out of sight is not deleted, and is not followed");
+    assert_eq!(fleet.sizes().await, [Some(2), Some(3)], "out of sight is not deleted, and is not followed");
 
     fleet.list("b", &server.kubeconfig(&stage.user));
     eventually("the change made meanwhile is carried out", async || {
-        let copies = fleet.world.target.copies().await;
-        let found = copies.iter().any(|copy| copy["spec"]["size"] == 4);
-        found.then_some(()).ok_or_else(|| format!("{copies:?}"))
+        let sizes = fleet.sizes().await;
+        sizes.contains(&Some(4)).then_some(()).ok_or_else(|| format!("{sizes:?}"))
     })
     .await;
     second.remove("same").await;

@@ -18,12 +18,7 @@ pub fn cases() -> Vec<Case> {
 
 async fn events_and_metrics_tell_of_sources_and_of_documents(stage: &Stage) {
     let world = stage.widgets().await;
-    if let Some(provider) = &world.provider {
-        provider.claim(&world.api, &["events"]).await;
-    }
-    for workspace in &world.workspaces {
-        workspace.accept(&world.api, &["events"]).await;
-    }
+    world.lets_use(&["events"]).await;
     let engine = world.launch().environment("SYNC_ENGINE_EVENTS", "true").ready().await;
     world.alpha.create_synced("it", json!({"size": 1})).await;
     let reasons = async |rest: &Rest, namespace: &str, name: &str| -> Vec<String> {

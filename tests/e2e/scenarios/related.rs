@@ -52,12 +52,7 @@ async fn put(tenant: &Tenant, name: &str, data: &[(&str, &str)]) {
 impl World<'_> {
     /// A world whose workspaces let the engine use Secrets, with the mapping of these cases.
     async fn with_secrets(&self) {
-        if let Some(provider) = &self.provider {
-            provider.claim(&self.api, &["secrets", "configmaps"]).await;
-        }
-        for workspace in &self.workspaces {
-            workspace.accept(&self.api, &["secrets", "configmaps"]).await;
-        }
+        self.lets_use(&["secrets", "configmaps"]).await;
         self.mappings.write("widgets.yaml", RELATED);
     }
 }
