@@ -1,15 +1,11 @@
 //! `sync-engine explain`: what a code of `validate`, a reason of `Synced` or an alert stands for.
 
-mod advice;
-
 use clap::Args;
 
 use super::{Exit, Usage, terminal};
 use crate::mapping::diagnostic::{CODES, Code};
 use crate::plan::Cause;
 use crate::yaml::nearest;
-
-pub use advice::Advice;
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
@@ -22,6 +18,24 @@ pub struct ExplainArguments {
 
 /// A section for each alert.
 const RUNBOOK: &str = include_str!("../../docs/runbook.md");
+
+/// A line for each reason of `Synced`: what it means, and what to do. Both are Markdown, with links as from a page in `docs`.
+const REASONS: &str = include_str!("explain/reasons.txt");
+
+/// What is said of a reason of `Synced`. `docs/reference.md` is made of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Advice {
+    pub meaning: &'static str,
+    pub what_to_do: &'static str,
+}
+
+impl Advice {
+    pub fn of(cause: Cause) -> Self {
+        let said = |line: &'static str| line.strip_prefix(cause.as_str())?.strip_prefix(" | ")?.split_once(" | ");
+        let (meaning, what_to_do) = REASONS.lines().find_map(said).unwrap_or_default();
+        Self { meaning, what_to_do }
+    }
+}
 
 /// What can be explained.
 enum Subject {

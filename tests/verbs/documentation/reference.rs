@@ -116,6 +116,7 @@ fn every_series() -> Metrics {
 
 fn reason(cause: Cause) -> String {
     let Advice { meaning, what_to_do } = Advice::of(cause);
+    assert!(!meaning.is_empty(), "src/cli/explain/reasons.txt: describe `{}`", cause.as_str());
     format!("| `{}` | {meaning} | {what_to_do} |", cause.as_str())
 }
 
