@@ -11,7 +11,7 @@ use super::types::{
 };
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Call, Comparison, Expr, Expression, Gives, Path, Piece, Role, Segment, Text};
-use crate::schema::{Field, Form, View};
+use crate::schema::{Form, View};
 use crate::yaml::{closest, quoted};
 
 /// Looks at every read of an expression, and at what operators and filters are given; tells what is known of its value.
@@ -577,10 +577,7 @@ pub(super) fn with_suggestion(finding: Finding, name: &str, before: &str, view: 
     let names: Vec<&str> = view.fields().map(|(name, _)| name).collect();
     let dotted = |name: &str| if before.is_empty() { name.to_owned() } else { format!("{before}.{name}") };
     if let Some(meant) = closest(name, &names) {
-        let form = match view.field(meant) {
-            Field::Known(view) => view.form().name(),
-            _ => Form::Any.name(),
-        };
+        let form = view.field(meant).known().map_or(Form::Any, View::form).name();
         return finding.help(format!("did you mean `{}` ({form})?", dotted(meant)));
     }
     match names.len() {

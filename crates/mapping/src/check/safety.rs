@@ -228,10 +228,7 @@ pub(super) fn subtree<'s>(
             }
             Type::Map { fields, .. } => {
                 for (name, field) in fields.iter().filter(|(_, field)| field.is_consumers) {
-                    let view = match place.view.map(|view| view.field(name)) {
-                        Some(Field::Known(view)) => Some(view),
-                        _ => None,
-                    };
+                    let view = place.view.and_then(|view| view.field(name).known());
                     subtree(kind, node, &field.types, &place.under(name, view), findings);
                 }
             }

@@ -48,10 +48,7 @@ struct Status<'e, 's> {
 impl<'s> Status<'_, 's> {
     /// The consumer's `.status`; `None`: there is no schema, or it leaves status open.
     fn view(&self) -> Option<View<'s>> {
-        match self.consumer?.view().field("status") {
-            Field::Known(view) => Some(view),
-            Field::Open | Field::Unknown => None,
-        }
+        self.consumer?.view().field("status").known()
     }
 
     /// SE0306: what each of several targets has for itself, read at once or through a variable.
@@ -251,10 +248,8 @@ impl<'s> Status<'_, 's> {
 
     /// An object whose schema has no conditions will never report one.
     fn mirror(&mut self, node: &Arc<Node>, rule: &MirrorRule) {
-        let status = match self.environment.object(&rule.object).map(|schema| schema.view().field("status")) {
-            Some(Field::Known(status)) => status,
-            _ => return,
-        };
+        let schema = self.environment.object(&rule.object);
+        let Some(status) = schema.and_then(|schema| schema.view().field("status").known()) else { return };
         if matches!(status.field("conditions"), Field::Unknown) {
             let at = node.at(&["mirror", "types"]).unwrap_or(node).headline();
             let message = format!("{} has no `status.conditions` that could be mirrored", status.schema().kind);

@@ -44,7 +44,7 @@ impl<'s> Place<'s> {
         path.push(key.to_owned());
         // As the data of a Secret does.
         let holds_texts = view.is_some_and(|view| {
-            known(view, "*").is_some_and(|any| any.form() == Form::Text) && view.fields().next().is_none()
+            view.field("*").known().is_some_and(|any| any.form() == Form::Text) && view.fields().next().is_none()
         });
         let is_free_text = self.is_free_text || holds_free_text(key, !holds_texts);
         Self { kind: self.kind, view, path, is_free_text }
@@ -214,10 +214,7 @@ impl<'s> Reads<'_, 's> {
         let Some(view) = place.view else { return };
         for name in view.required() {
             let given = entries.iter().any(|entry| entry.name == name);
-            let stands = match view.field(name) {
-                Field::Known(field) => field.has_default(),
-                _ => true,
-            };
+            let stands = view.field(name).known().is_none_or(View::has_default);
             if !given && !stands {
                 let path = place.under(name, None).path.join(".");
                 let message = format!("{} requires `{path}`", view.schema().kind);
@@ -323,10 +320,6 @@ pub(super) fn pointer(node: &Node, pointer: &Pointer, root: View<'_>, never_set:
         let finding = Finding::new("SE0503", node.headline(), message).label("never set");
         finding.help("`atCreation` sets it once, and leaves it to others from then on")
     })
-}
-
-fn known<'s>(view: View<'s>, name: &str) -> Option<View<'s>> {
-    if let Field::Known(below) = view.field(name) { Some(below) } else { None }
 }
 
 /// A pointer to a map that also holds what says whose an object is, and as what it was rendered.

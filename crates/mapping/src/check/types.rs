@@ -406,10 +406,7 @@ fn through_maps(view: View<'_>, path: &[String]) -> Vec<String> {
     let mut taken = Vec::new();
     for name in path {
         taken.push(name.clone());
-        view = match view.map(|view| view.field(name)) {
-            Some(Field::Known(below)) => Some(below),
-            _ => None,
-        };
+        view = view.and_then(|view| view.field(name).known());
         if view.is_some_and(|view| !view.form().meets(Form::Map)) {
             break;
         }

@@ -44,6 +44,13 @@ pub enum Field<'s> {
     Unknown,
 }
 
+impl<'s> Field<'s> {
+    /// What stands there, where the schema says it.
+    pub fn known(self) -> Option<View<'s>> {
+        if let Self::Known(view) = self { Some(view) } else { None }
+    }
+}
+
 /// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
