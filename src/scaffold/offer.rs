@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::report::place;
 use super::sample;
 use crate::mapping::check::reserved::{self, Field, What, Why, holds_free_text};
 use crate::mapping::schema::Form;
@@ -180,7 +181,7 @@ impl Offer {
     ///
     /// `original` is the schema that the offer was made of.
     pub fn literals(&self, original: &Value, fields: &[Field]) -> Value {
-        let mut literals = Value::Object(Map::new());
+        let mut literals = Map::new();
         for kept in &self.kept {
             let at = kept.path.join(".");
             let value = fields.iter().find_map(|field| match field.what {
@@ -190,21 +191,13 @@ impl Offer {
             // The tenant's own namespace is the one that an operator may follow.
             let own = matches!(kept.why, Why::Reach).then(|| Value::from("${{ placement.namespace }}"));
             if kept.required || value.is_some() {
-                put(&mut literals, original, &kept.path[1..], value.or(own));
+                let path = &kept.path[1..];
+                let schema = path.iter().fold(original, |schema, name| &schema["properties"][name]);
+                let sample = || sample::sample(schema, path.last().map_or("", String::as_str));
+                place(&mut literals, path, value.or(own).unwrap_or_else(sample));
             }
         }
-        literals
-    }
-}
-
-/// Puts a value into the field at a path of `value`: the one given, or a sample.
-fn put(value: &mut Value, schema: &Value, path: &[String], given: Option<Value>) {
-    let (Some((name, rest)), Value::Object(fields)) = (path.split_first(), value) else { return };
-    let schema = &schema["properties"][name];
-    if rest.is_empty() {
-        fields.insert(name.clone(), given.unwrap_or_else(|| sample::sample(schema, name)));
-    } else {
-        put(fields.entry(name).or_insert_with(|| Value::Object(Map::new())), schema, rest, given);
+        Value::Object(literals)
     }
 }
 

@@ -215,8 +215,8 @@ impl Report {
     }
 }
 
-/// Puts a value at a path of a status.
-fn place(fields: &mut Map<String, Value>, path: &[String], value: Value) {
+/// Puts a value at a path of a map.
+pub(super) fn place(fields: &mut Map<String, Value>, path: &[String], value: Value) {
     match path {
         [] => {}
         [name] => drop(fields.insert(name.clone(), value)),
