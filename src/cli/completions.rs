@@ -21,12 +21,10 @@ pub(super) fn completions(arguments: &CompletionsArguments) -> anyhow::Result<Ex
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Arguments::command(), "sync-engine", &mut script);
     let script = String::from_utf8_lossy(&script);
-    terminal::print(&if arguments.shell == Shell::Bash { mended(&script) } else { script.into_owned() })?;
+    // clap_complete 4.6.11 writes the dash of a program's name in two ways: a verb leads to a name under which nothing stands,
+    // and bash offers nothing behind it.
+    let is_bash = arguments.shell == Shell::Bash;
+    let script = if is_bash { script.replace("sync__subcmd__engine", "sync__engine").into() } else { script };
+    terminal::print(&script)?;
     Ok(Exit::Success)
-}
-
-/// clap_complete 4.6.11 writes the dash of a program's name in two ways: a verb leads to a name under which nothing stands, and
-/// bash offers nothing behind it.
-fn mended(script: &str) -> String {
-    script.replace("sync__subcmd__engine", "sync__engine")
 }

@@ -65,7 +65,8 @@ pub(super) struct Checked {
 pub(super) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Exit> {
     watching::say(arguments.watch, arguments.from.paths(), || {
         let report = Checked::of(&arguments.from)?.report;
-        Ok((String::new(), report.show(arguments.output, terminal::colours()), report.exit()))
+        let exit = if report.diagnostics.iter().any(Diagnostic::is_error) { Exit::Failure } else { Exit::Success };
+        Ok((String::new(), report.show(arguments.output, terminal::colours()), exit))
     })
 }
 
@@ -95,10 +96,6 @@ impl Report {
         self.diagnostics.sort_by_cached_key(|one| (one.spot.file.clone(), one.spot.span.start));
         // The export's document and the export itself may lack the same claim.
         self.diagnostics.dedup_by(|one, other| one.finding.code == "SE0805" && one == other);
-    }
-
-    fn exit(&self) -> Exit {
-        if self.diagnostics.iter().any(Diagnostic::is_error) { Exit::Failure } else { Exit::Success }
     }
 
     fn show(&self, format: Format, colours: bool) -> String {

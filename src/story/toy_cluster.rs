@@ -14,10 +14,6 @@ use crate::yaml;
 /// Connections and contexts that every sandbox has, beside those of its consumers.
 const TAKEN: [&str; 4] = ["kcp", "target", "provider", "downstream"];
 
-fn is_taken(name: &str) -> bool {
-    TAKEN.contains(&name) || NAMES.contains(&name) || name.starts_with("consumer-")
-}
-
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Document {
@@ -51,10 +47,12 @@ impl ToyCluster {
         whole(file, text, |root, findings| {
             let Metadata { name, labels, .. } =
                 yaml::from_node::<Document>(root, &|_| Vec::new(), findings)?.value.metadata;
-            if !is_dns_label(&name.value) || is_taken(&name.value) {
+            let taken = [TAKEN, NAMES].concat();
+            let is_taken = taken.contains(&name.value.as_str()) || name.value.starts_with("consumer-");
+            if !is_dns_label(&name.value) || is_taken {
                 let finding =
                     Finding::new("SE0104", name.span(), format!("no ToyCluster can be called `{}`", name.value));
-                let taken = [TAKEN, NAMES].concat().join("`, `");
+                let taken = taken.join("`, `");
                 findings.push(finding.help(format!("use a DNS label other than `{taken}`, which the sandbox needs")));
             }
             let labels = labels.0.into_iter().map(|(key, value)| (key.value, value)).collect();

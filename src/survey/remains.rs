@@ -13,7 +13,7 @@ use crate::engine::compiled;
 use crate::engine::inventory::{self, Inventory};
 use crate::engine::target::is_removed;
 use crate::mapping::{Kind, Mapping, ProviderKind, Resource, Side, SourceClusters};
-use crate::multicluster::{Endpoint, RequestError};
+use crate::multicluster::Endpoint;
 use crate::object::marks::{self, Origin, Writer};
 use crate::plan::TargetObject;
 
@@ -191,7 +191,7 @@ impl Surveyor {
                         let (at, resource, place) = (cluster.own.clone(), resource.clone(), cluster.place().to_owned());
                         Some(Remnant { object, resource, at, place, origin, is_elsewhere })
                     })),
-                    Err(error) if is_unclaimed(&error) => {}
+                    Err(error) if error.kind_not_served() || error.code() == Some(404) => {}
                     Err(error) => remains.unseen.push(format!("{kind} in {}: {error}", cluster.place())),
                 }
             }
@@ -204,10 +204,6 @@ fn owner(writer: &Writer, object: &TargetObject) -> Option<Option<Origin>> {
     let TargetObject { reference, object, .. } = object;
     let shared = || marks::is_ours(object, reference, &writer.shared_owner(&reference.namespace)).then_some(None);
     marks::origin(writer, object, reference).map(Some).or_else(shared)
-}
-
-fn is_unclaimed(error: &RequestError) -> bool {
-    error.kind_not_served() || error.code() == Some(404)
 }
 
 impl Remains {

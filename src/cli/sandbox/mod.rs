@@ -104,18 +104,15 @@ impl Play<'_> {
     /// Looks whether the next act begins. Gives whether this was the last.
     fn go_on(&mut self) -> anyhow::Result<bool> {
         let waits_for = self.parts.waits_for();
+        let is_ready = self.teller.has_mappings && waits_for.is_none();
         match self.act {
-            Act::Starting if self.is_ready(waits_for.as_deref()) || self.since.elapsed() > START => self.begin()?,
+            Act::Starting if is_ready || self.since.elapsed() > START => self.begin()?,
             Act::Ordered if self.teller.all_ready() => return self.finish(),
             Act::Ordered if self.since.elapsed() > self.arguments.deadline => self.give_up(waits_for.as_deref())?,
             Act::Starting | Act::Ordered | Act::Open => {}
         }
         self.teller.pass_time(self.act == Act::Ordered, waits_for.as_deref())?;
         Ok(false)
-    }
-
-    fn is_ready(&self, waits_for: Option<&str>) -> bool {
-        self.teller.has_mappings && waits_for.is_none()
     }
 
     fn begin(&mut self) -> anyhow::Result<()> {

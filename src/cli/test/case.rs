@@ -43,12 +43,16 @@ pub(super) fn run(
         (Ok(_), true) => return Ok(vec![Problem::said("the mapping's filter lets the source in")]),
         (Ok(preview), false) => preview,
     };
-    let mut problems = unrecognized(&preview, &scene);
+    let strangers = preview.strangers.iter().filter_map(|position| scene.standing.get(*position));
+    let title = |object| format!("observed: {} stands for no object of the mapping", sources::title(object));
+    let mut problems: Vec<_> = strangers.map(|object| Problem::said(title(object))).collect();
     let unread = scene.related.iter().take(own).filter(|object| preview.is_unread(object));
     problems.extend(
         unread.map(|object| Problem::said(format!("related: nothing of the mapping reads {}", sources::title(object)))),
     );
-    problems.extend(refused(bench, &preview));
+    // What the target's API server would refuse.
+    let checked = preview.objects().map(|(.., desired)| sources::check_rendered(&desired.body, bench.schemas));
+    problems.extend(checked.filter_map(Result::err).map(|why| Problem::said(why.0)));
     let place = &preview.rendering().place;
     let mut rendered = objects(&preview);
     rendered["placement"] = json!({
@@ -206,18 +210,6 @@ fn one_of(bench: &Bench, mapping: &Mapping, all: &[Value]) -> Result<Value, Misc
         (Some(source), None) => Ok(source.clone()),
         _ => Err(Misconfigured(format!("its source must be one of {}", mapping.source.resource))),
     }
-}
-
-fn unrecognized(preview: &Preview, scene: &Scene) -> Vec<Problem> {
-    let strangers = preview.strangers.iter().filter_map(|position| scene.standing.get(*position));
-    let title = |object| format!("observed: {} stands for no object of the mapping", sources::title(object));
-    strangers.map(|object| Problem::said(title(object))).collect()
-}
-
-/// What the target's API server would refuse of what is rendered.
-fn refused(bench: &Bench, preview: &Preview) -> Vec<Problem> {
-    let checked = preview.objects().map(|(.., desired)| sources::check_rendered(&desired.body, bench.schemas));
-    checked.filter_map(Result::err).map(|why| Problem::said(why.0)).collect()
 }
 
 /// The rendered objects by their ids, several of one id by their keys. Where a source names its targets, by the keys of the

@@ -13,7 +13,7 @@ use crate::names::{is_dns_label, is_dns_subdomain, is_label_key, is_label_value}
 use crate::schema::Schema;
 use crate::template::{Content, Entry, Tree};
 use crate::yaml::Node;
-use crate::{Kind, Mapping, ObjectRule};
+use crate::{Mapping, ObjectRule};
 
 /// Characters of the name that is tried where the consumers' schema does not limit it. Servers take 253: an ending like
 /// `-ca` is not worth a warning, two names that are joined are.
@@ -119,7 +119,8 @@ struct Trial<'f> {
 
 impl Trial<'_> {
     fn name(&mut self, template: &Node, rule: &ObjectRule, placed: &str, scope: &Scope) {
-        let taken = Taken { most: longest(&rule.kind), ..NAME };
+        let short = SHORT_NAMES.iter().find(|(group, name, _)| rule.kind.group == *group && rule.kind.kind == *name);
+        let taken = Taken { most: short.map_or(NAME.most, |(.., most)| *most), ..NAME };
         let own = template.at(&["metadata", "name"]);
         match (&rule.name, own) {
             (Some(text), Some(node)) if text.literal().is_none() && rule.for_each.is_none() => {
@@ -198,9 +199,4 @@ impl Trial<'_> {
             _ => {}
         }
     }
-}
-
-fn longest(kind: &Kind) -> usize {
-    let found = SHORT_NAMES.iter().find(|(group, name, _)| kind.group == *group && kind.kind == *name);
-    found.map_or(NAME.most, |(.., most)| *most)
 }

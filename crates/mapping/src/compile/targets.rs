@@ -125,7 +125,10 @@ impl Compiler {
         let fleet = match clusters {
             Some(clusters) => {
                 self.check_provider(clusters, text);
-                Some(self.selection(clusters))
+                let provider = names::dns_label(&clusters.provider, "a ClusterProvider's name", &mut self.findings);
+                let ClustersSpec { names, match_labels, match_properties, .. } = clusters.clone();
+                let spec = SourceClustersSpec { names, match_labels, match_properties };
+                Some(self.cluster_selection(&provider, &spec))
             }
             None if allowed.is_empty() => self.literal_fleet(text),
             None => None,
@@ -150,12 +153,6 @@ impl Compiler {
             let message = format!("no cluster of `{}` is a target: `cluster` names those of `{named}`", given.value);
             self.report(Finding::new("SE0114", given.span(), message).help("name one provider in both"));
         }
-    }
-
-    fn selection(&mut self, spec: &ClustersSpec) -> ClusterSelection {
-        let provider = names::dns_label(&spec.provider, "a ClusterProvider's name", &mut self.findings);
-        let ClustersSpec { names, match_labels, match_properties, .. } = spec.clone();
-        self.cluster_selection(&provider, &SourceClustersSpec { names, match_labels, match_properties })
     }
 
     /// Clusters of a provider, for a source or as targets; what no cluster can have is a finding.

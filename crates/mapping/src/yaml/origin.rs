@@ -30,11 +30,6 @@ impl Run {
         let further = if self.is_verbatim { byte.saturating_sub(self.at as usize) } else { 0 };
         (self.start as usize + further).min(self.end as usize)
     }
-
-    /// The byte of the file with which a character ends whose last byte of the text is before this one.
-    fn end_of(&self, byte: usize) -> usize {
-        if self.is_verbatim { self.start_of(byte) } else { self.end as usize }
-    }
 }
 
 /// How a scalar is written, as far as its characters are concerned.
@@ -65,7 +60,9 @@ impl Origin {
                 let is_last = runs.last() == Some(&first);
                 let start = first.start_of(if is_last { first.at as usize } else { range.start });
                 let end = match range.end.checked_sub(1).filter(|_| range.end > range.start).and_then(run) {
-                    Some(at) => runs[at].end_of(range.end),
+                    // The end of what stands there as it is, or of the one character.
+                    Some(at) if runs[at].is_verbatim => runs[at].start_of(range.end),
+                    Some(at) => runs[at].end as usize,
                     None => start,
                 };
                 start..end.max(start)
