@@ -182,20 +182,6 @@ mod tests {
     }
 
     #[test]
-    fn looks_like_rustc() {
-        insta::assert_snapshot!(at("spec:\n  naïve: 1\n  memberz: 3\n", "memberz").render(false), @r"
-        error[SE0101]: unknown field `memberz`
-         --> mappings/mongodb.yaml:3:3
-          |
-        3 |   memberz: 3
-          |   ^^^^^^^ no such field
-          |
-          = help: did you mean `members`?
-          = note: mapping `mongodb` keeps running generation 7
-        ");
-    }
-
-    #[test]
     fn one_line() {
         let diagnostic = at("ä: {ö: 1, memberz: 3}\n", "memberz");
         insta::assert_snapshot!(diagnostic, @"mappings/mongodb.yaml:1:11: error[SE0101]: unknown field `memberz` (did you mean `members`?)");
