@@ -61,7 +61,12 @@ impl<'a> Visit<'a> {
         let needed = rights([mapping], &setting);
         let source = place_of(spec, "source");
         if let Some((export, found)) = export {
-            self.note_claims(export, &needed);
+            for claim in needed.claims.get(export).into_iter().flatten() {
+                let (group, plural) = (claim.group.clone(), claim.resource.clone());
+                let resource = Resource { group, version: String::new(), plural };
+                let claimed = self.claimed.entry(export.clone()).or_default().entry(resource).or_default();
+                claimed.extend(claim.verbs.iter().cloned());
+            }
             match found {
                 Ok(found) => self.export(mapping, export, &found, &needed, &mut findings).await,
                 Err(why) => findings.push(unseen(at_export(spec), &why)),
@@ -84,15 +89,6 @@ impl<'a> Visit<'a> {
         }
         findings.dedup();
         findings
-    }
-
-    fn note_claims(&mut self, export: &ApiExportRef, needed: &Rights) {
-        for claim in needed.claims.get(export).into_iter().flatten() {
-            let (group, plural) = (claim.group.clone(), claim.resource.clone());
-            let resource = Resource { group, version: String::new(), plural };
-            let claimed = self.claimed.entry(export.clone()).or_default().entry(resource).or_default();
-            claimed.extend(claim.verbs.iter().cloned());
-        }
     }
 
     /// The export's slice, what it publishes and what it claims.

@@ -6,7 +6,7 @@ use super::conflicts::{SourceKey, source_key};
 use super::{Catalog, Entry, InFile, Standing};
 use crate::coverage::{SourceRead, reads_of_source};
 use crate::diagnostic::{Diagnostic, Finding};
-use crate::schema::{DEPTH, Schema, Schemas, View};
+use crate::schema::{DEPTH, Schemas, View};
 use crate::yaml::quoted;
 
 pub(super) fn warnings(catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> {
@@ -20,7 +20,13 @@ pub(super) fn warnings(catalog: &Catalog, schemas: &Schemas) -> Vec<Diagnostic> 
 fn warning(catalog: &Catalog, schemas: &Schemas, entries: &[&Entry]) -> Option<Diagnostic> {
     let first = entries.first()?;
     let schema = schemas.resource(&first.mapping.source.resource)?;
-    let fields = unread(schema, &entries.iter().flat_map(|entry| reads_of_source(&entry.mapping)).collect::<Vec<_>>());
+    let reads: Vec<_> = entries.iter().flat_map(|entry| reads_of_source(&entry.mapping)).collect();
+    let mut fields = Vec::new();
+    for (name, view) in schema.view().fields() {
+        if !["apiVersion", "kind", "metadata", "status"].contains(&name) {
+            look(view, &mut vec![name], &reads, &mut fields);
+        }
+    }
     if fields.is_empty() {
         return None;
     }
@@ -31,17 +37,7 @@ fn warning(catalog: &Catalog, schemas: &Schemas, entries: &[&Entry]) -> Option<D
     Some(Diagnostic::new(finding.help("read it, or take it out of the consumers' schema"), file, content))
 }
 
-/// The topmost fields that nothing reads.
-fn unread(schema: &Schema, reads: &[SourceRead<'_>]) -> Vec<String> {
-    let mut found = Vec::new();
-    for (name, view) in schema.view().fields() {
-        if !["apiVersion", "kind", "metadata", "status"].contains(&name) {
-            look(view, &mut vec![name], reads, &mut found);
-        }
-    }
-    found
-}
-
+/// Finds the topmost fields that nothing reads.
 fn look<'s>(view: View<'s>, path: &mut Vec<&'s str>, reads: &[SourceRead<'_>], found: &mut Vec<String>) {
     if path.len() > DEPTH || reads.iter().any(|read| read.covers(path)) {
         return;

@@ -232,7 +232,15 @@ impl Compiler {
 
     /// One type of condition has one writer.
     fn claim_condition(&mut self, at: &Spanned<String>, kind: &str, types: &mut BTreeSet<String>) {
-        self.check_condition_type(at, kind);
+        // Kubernetes' rule: a qualified name, at most 316 characters.
+        let name = kind.rsplit('/').next().unwrap_or_default();
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let edges = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+        let good = name.chars().all(fits) && edges(name.chars().next()) && edges(name.chars().next_back());
+        if !good || kind.len() > 316 || kind.matches('/').count() > 1 {
+            let finding = Finding::new("SE0110", at.span(), format!("`{kind}` is no condition type"));
+            self.report(finding.help("one word in CamelCase, such as `Ready`"));
+        }
         if !types.insert(kind.to_owned()) {
             let message = format!("two rules write the condition `{kind}`");
             self.report(Finding::new("SE0117", at.span(), message).help("the engine's own are in `engineConditions`"));
@@ -276,18 +284,6 @@ impl Compiler {
             [&spec.reason, &spec.message].map(|raw| self.optional(raw.as_ref(), self.status_roots, Template::compile));
         let status = self.leaf(&spec.status, self.status_roots, Template::compile);
         Some(ConditionRule { kind: spec.kind.value.clone(), status: status?, reason, message })
-    }
-
-    /// Kubernetes' rule: a qualified name, at most 316 characters.
-    fn check_condition_type(&mut self, at: &Spanned<String>, kind: &str) {
-        let name = kind.rsplit('/').next().unwrap_or_default();
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let edges = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-        let good = name.chars().all(fits) && edges(name.chars().next()) && edges(name.chars().next_back());
-        if !good || kind.len() > 316 || kind.matches('/').count() > 1 {
-            let finding = Finding::new("SE0110", at.span(), format!("`{kind}` is no condition type"));
-            self.report(finding.help("one word in CamelCase, such as `Ready`"));
-        }
     }
 }
 

@@ -124,8 +124,15 @@ impl Compiler {
         allowed.iter().for_each(|allowed| self.check_target(allowed));
         let fleet = match clusters {
             Some(clusters) => {
-                self.check_provider(clusters, text);
-                let provider = names::dns_label(&clusters.provider, "a ClusterProvider's name", &mut self.findings);
+                // A text that begins with a provider's name gives no cluster of another one.
+                let given = &clusters.provider;
+                let named = text.split_once('/').map(|(provider, _)| provider);
+                if let Some(named) = named.filter(|named| is_dns_label(named) && *named != given.value) {
+                    let message =
+                        format!("no cluster of `{}` is a target: `cluster` names those of `{named}`", given.value);
+                    self.report(Finding::new("SE0114", given.span(), message).help("name one provider in both"));
+                }
+                let provider = names::dns_label(given, "a ClusterProvider's name", &mut self.findings);
                 let ClustersSpec { names, match_labels, match_properties, .. } = clusters.clone();
                 let spec = SourceClustersSpec { names, match_labels, match_properties };
                 Some(self.cluster_selection(&provider, &spec))
@@ -143,16 +150,6 @@ impl Compiler {
             ));
         }
         Some((names, fleet))
-    }
-
-    /// A text that begins with a provider's name gives no cluster of another one.
-    fn check_provider(&mut self, clusters: &ClustersSpec, text: &str) {
-        let named = text.split_once('/').map(|(provider, _)| provider).filter(|provider| is_dns_label(provider));
-        let given = &clusters.provider;
-        if let Some(named) = named.filter(|named| *named != given.value) {
-            let message = format!("no cluster of `{}` is a target: `cluster` names those of `{named}`", given.value);
-            self.report(Finding::new("SE0114", given.span(), message).help("name one provider in both"));
-        }
     }
 
     /// Clusters of a provider, for a source or as targets; what no cluster can have is a finding.

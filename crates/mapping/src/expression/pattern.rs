@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use regex::{Captures, Regex, RegexBuilder};
+use regex::{Regex, RegexBuilder};
 
 use super::Unrendered;
 use super::budget::Budget;
@@ -60,28 +60,21 @@ impl Pattern {
         budget.charge(text.len().saturating_mul(COST))?;
         let mut replaced = String::new();
         let mut end = 0;
+        let groups = if expand { replacement.matches('$').count() } else { 0 };
         for captures in self.0.captures_iter(text) {
             let Some(found) = captures.get(0) else { continue };
-            budget.charge(COST + longest(replacement, found.len(), expand))?;
+            // Bytes that the replacement can come to.
+            let longest = replacement.len().saturating_add(groups.saturating_mul(found.len()));
+            budget.charge(COST + longest)?;
             replaced.push_str(&text[end..found.start()]);
-            write(&captures, replacement, expand, &mut replaced);
+            if expand {
+                captures.expand(replacement, &mut replaced);
+            } else {
+                replaced.push_str(replacement);
+            }
             end = found.end();
         }
         replaced.push_str(&text[end..]);
         Ok(replaced)
-    }
-}
-
-/// Bytes a replacement can come to.
-fn longest(replacement: &str, matched: usize, expand: bool) -> usize {
-    let groups = if expand { replacement.matches('$').count() } else { 0 };
-    replacement.len().saturating_add(groups.saturating_mul(matched))
-}
-
-fn write(captures: &Captures<'_>, replacement: &str, expand: bool, replaced: &mut String) {
-    if expand {
-        captures.expand(replacement, replaced);
-    } else {
-        replaced.push_str(replacement);
     }
 }

@@ -55,18 +55,13 @@ impl Schemas {
             }
         }
         for (path, operations) in document["paths"].as_object().into_iter().flatten() {
-            self.add_path(path, operations);
-        }
-    }
-
-    /// A collection's path tells the resource of a kind: `/apis/<group>/<version>/…/<plural>`.
-    fn add_path(&mut self, path: &str, operations: &Value) {
-        let plural = path.rsplit('/').next().unwrap_or_default();
-        let kind = kind_of(&operations["get"]["x-kubernetes-group-version-kind"]);
-        let is_list = operations["get"]["x-kubernetes-action"] == "list";
-        if let Some(schema) = self.kinds.get(&kind).filter(|_| is_list).cloned() {
-            let resource = kind.resource(plural);
-            self.resources.entry(resource).or_insert(schema);
+            // A collection's path tells the resource of a kind: `/apis/<group>/<version>/…/<plural>`.
+            let plural = path.rsplit('/').next().unwrap_or_default();
+            let kind = kind_of(&operations["get"]["x-kubernetes-group-version-kind"]);
+            let is_list = operations["get"]["x-kubernetes-action"] == "list";
+            if let Some(schema) = self.kinds.get(&kind).filter(|_| is_list).cloned() {
+                self.resources.entry(kind.resource(plural)).or_insert(schema);
+            }
         }
     }
 

@@ -80,19 +80,14 @@ pub fn sort<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
         }
     }
     keyed.sort_by(|(left, _), (right, _)| {
-        let ordering = sort_order(left, right);
+        let ordering = match (left, right) {
+            (Value::Number(left), Value::Number(right)) => Numeric::of(left).compare(Numeric::of(right)),
+            (Value::String(left), Value::String(right)) => left.cmp(right),
+            _ => Ordering::Equal,
+        };
         if reverse { ordering.reverse() } else { ordering }
     });
     collect(keyed.into_iter().map(|(_, item)| item), given.budget)
-}
-
-/// Order of keys of one kind.
-fn sort_order(left: &Value, right: &Value) -> Ordering {
-    match (left, right) {
-        (Value::Number(left), Value::Number(right)) => Numeric::of(left).compare(Numeric::of(right)),
-        (Value::String(left), Value::String(right)) => left.cmp(right),
-        _ => Ordering::Equal,
-    }
 }
 
 /// Pairs of key and value, in the map's order.
