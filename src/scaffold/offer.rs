@@ -5,10 +5,11 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::report::place;
 use super::sample;
 use crate::mapping::check::reserved::{self, Field, What, Why, holds_free_text};
+use crate::mapping::names::pointer;
 use crate::mapping::schema::Form;
+use crate::object::compare::make_pointer;
 
 /// The part of a schema that is offered to consumers.
 #[derive(Debug, Clone, PartialEq)]
@@ -181,7 +182,7 @@ impl Offer {
     ///
     /// `original` is the schema that the offer was made of.
     pub fn literals(&self, original: &Value, fields: &[Field]) -> Value {
-        let mut literals = Map::new();
+        let mut literals = Value::Object(Map::new());
         for kept in &self.kept {
             let at = kept.path.join(".");
             let value = fields.iter().find_map(|field| match field.what {
@@ -194,10 +195,10 @@ impl Offer {
                 let path = &kept.path[1..];
                 let schema = path.iter().fold(original, |schema, name| &schema["properties"][name]);
                 let sample = || sample::sample(schema, path.last().map_or("", String::as_str));
-                place(&mut literals, path, value.or(own).unwrap_or_else(sample));
+                make_pointer(&mut literals, &pointer(path), value.or(own).unwrap_or_else(sample));
             }
         }
-        Value::Object(literals)
+        literals
     }
 }
 

@@ -6,7 +6,9 @@ use super::definition::Definition;
 use super::operators::{Operator, Ready};
 use super::sample;
 use crate::mapping::check::is_namespace;
+use crate::mapping::names::pointer;
 use crate::mapping::schema::short;
+use crate::object::compare::make_pointer;
 
 /// Most fields that are carried back without being asked for.
 const MOST: usize = 12;
@@ -188,13 +190,14 @@ impl Report {
         let mut status = sampled(schema, "status");
         // Made-up conditions would be some that the operator never reports.
         status.remove("conditions");
+        let mut status = Value::Object(status);
         for (path, leaf) in self.fields.iter().filter(|(path, _)| !is_trouble(path)) {
             let name = path.last().map(String::as_str).unwrap_or_default();
-            place(&mut status, path, sample::sample(leaf, name));
+            make_pointer(&mut status, &pointer(path), sample::sample(leaf, name));
         }
         for (name, value) in operator.into_iter().flat_map(|operator| &operator.status) {
             if name != "conditions" && schema["properties"].get(name).is_some() {
-                json_patch::merge(status.entry(name.clone()).or_insert(Value::Null), value);
+                json_patch::merge(&mut status[name], value);
             }
         }
         match self.sign.as_ref().map(|sign| &sign.signal) {
@@ -204,27 +207,14 @@ impl Report {
                 let reported = reported.filter(|all| all.iter().any(|one| one["type"] == **name));
                 let usual = [json!({"type": name, "status": "True", "reason": "Ready", "message": "everything is up"})];
                 let all = reported.map_or(&usual[..], Vec::as_slice);
-                status.insert("conditions".to_owned(), all.iter().map(|given| condition(item, given)).collect());
+                status["conditions"] = all.iter().map(|given| condition(item, given)).collect();
             }
             Some(Signal::Field { name, value, .. }) => {
-                place(&mut status, &keys(name), value.as_str().into());
+                make_pointer(&mut status, &pointer(&keys(name)), value.as_str().into());
             }
             None => {}
         }
-        Value::Object(status)
-    }
-}
-
-/// Puts a value at a path of a map.
-pub(super) fn place(fields: &mut Map<String, Value>, path: &[String], value: Value) {
-    match path {
-        [] => {}
-        [name] => drop(fields.insert(name.clone(), value)),
-        [name, rest @ ..] => {
-            if let Value::Object(inner) = fields.entry(name.clone()).or_insert_with(|| json!({})) {
-                place(inner, rest, value);
-            }
-        }
+        status
     }
 }
 
