@@ -249,7 +249,7 @@ fn source(executor: &Executor<'_>, is_schema_known: bool, outlines: &Outlines, f
     }
     match state {
         WatchState::Synced => {
-            let stuck_after = generation.mapping.lifecycle.stuck_after;
+            let stuck_after = generation.mapping.lifecycle.stuck_after();
             Ok(Source::Missing(pipeline.learned.lock().missing(key, stuck_after, Instant::now())))
         }
         WatchState::Starting => Err(Reason::unseen("its collection is not listed yet")),

@@ -760,7 +760,7 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
         Ended::Deferred | Ended::Left => Requeue::Done,
         Ended::Waiting(reasons) => {
             report(pipeline, key, &reasons);
-            Requeue::After(generation.mapping.lifecycle.stuck_after)
+            Requeue::After(generation.mapping.lifecycle.stuck_after())
         }
         Ended::Blocked(reasons) => {
             report(pipeline, key, &reasons);

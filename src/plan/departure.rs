@@ -376,7 +376,7 @@ pub fn being_deleted(
     let ends = metadata(&object.object, "deletionTimestamp");
     let finalizers = object.object.pointer("/metadata/finalizers").map(Value::to_string).unwrap_or_default();
     let overdue = ends.parse::<Timestamp>().map(|ends| observed.now.duration_since(ends));
-    let stuck_after = mapping.lifecycle.stuck_after.try_into().unwrap_or(SignedDuration::MAX);
+    let stuck_after = mapping.lifecycle.stuck_after().try_into().unwrap_or(SignedDuration::MAX);
     let stuck = overdue.is_ok_and(|overdue| overdue >= stuck_after);
     let failure = observed.answers.failed.get(&object.reference);
     Some(Step::rest(failure.cloned().unwrap_or_else(|| Reason {

@@ -40,9 +40,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use document::{
-    Adopt, Amount, Direction, Drift, EngineCondition, IdentityChange, MappingRemoved, Mode, OnExit, OnFailure,
-    OnMissing, Propagation, ProviderKind, RelatedMissing, SelectorOperator, SelectorRequirement, SourceDelete,
-    SourceRecreated, SourceVanished, Take, TargetChange,
+    Adopt, Amount, Direction, Drift, EngineCondition, IdentityChange, LifecycleSpec, MappingRemoved, Mode, OnExit,
+    OnFailure, OnMissing, Propagation, ProviderKind, RelatedMissing, SelectorOperator, SelectorRequirement,
+    SourceDelete, SourceRecreated, SourceVanished, Take, TargetChange,
 };
 
 pub use target::{ClusterSelection, TargetChoice, TargetRule, Traits};
@@ -74,7 +74,8 @@ pub struct Mapping {
     pub vars: Vec<(String, Template)>,
     pub objects: Vec<ObjectRule>,
     pub status: StatusRules,
-    pub lifecycle: Lifecycle,
+    /// `onSourceRecreated`: `None`, where it depends on the source's workspace.
+    pub lifecycle: LifecycleSpec,
     pub release: Release,
     pub reconcile: Reconcile,
     pub constants: Constants,
@@ -378,14 +379,11 @@ pub struct MirrorRule {
     pub types: Vec<(String, String)>,
 }
 
-#[derive(Debug, Clone)]
-pub struct Lifecycle {
-    pub on_source_delete: SourceDelete,
-    pub on_mapping_removed: MappingRemoved,
-    pub on_source_vanished: SourceVanished,
-    /// `None`: it depends on the source's workspace.
-    pub on_source_recreated: Option<SourceRecreated>,
-    pub stuck_after: Duration,
+impl LifecycleSpec {
+    /// After this long a deletion that does not end is reported.
+    pub fn stuck_after(&self) -> Duration {
+        self.stuck_after.map_or(Duration::from_secs(900), |period| period.0)
+    }
 }
 
 /// How an edit of the mapping comes into force.

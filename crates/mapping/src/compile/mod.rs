@@ -26,8 +26,8 @@ use super::expression::{Names, References, RootSet};
 use super::schema;
 use super::template::Template;
 use super::{
-    ClusterProvider, Constants, Lifecycle, Mapping, MaxLost, Members, OWN_CLUSTER, Reconcile, Release, Side,
-    SourceRecreated, TargetChoice, TargetRule, Wave,
+    ClusterProvider, Constants, Mapping, MaxLost, Members, OWN_CLUSTER, Reconcile, Release, Side, SourceRecreated,
+    TargetChoice, TargetRule, Wave,
 };
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Scalar, Spanned, Typed, from_node, meant};
 
@@ -306,7 +306,10 @@ impl Compiler {
         let several = target.as_ref().is_some_and(|(_, rule)| rule.as_ref().is_some_and(TargetRule::is_several));
         self.status_roots = if several { RootSet::STATUS_OF_SEVERAL } else { RootSet::STATUS };
         let status = self.status(spec.status.as_ref(), &spec.objects);
-        let lifecycle = self.lifecycle(&spec.lifecycle, spec.source.api_export.is_some());
+        // Outside of an APIExport's workspaces, the names of clusters are used again.
+        let recreated = spec.source.api_export.is_none().then_some(SourceRecreated::Block);
+        let on_source_recreated = spec.lifecycle.on_source_recreated.or(recreated);
+        let lifecycle = LifecycleSpec { on_source_recreated, ..spec.lifecycle.clone() };
         let release = self.release(&spec.release);
         if let Some(node) = document.spec.node.get("release") {
             self.check_needs(node, OF_WAVES);
@@ -353,18 +356,6 @@ impl Compiler {
         let owners: Vec<_> = mapping.related.iter().map(|rule| owner_of(&mapping, rule)).collect();
         mapping.related.iter_mut().zip(owners).for_each(|(rule, owner)| rule.owner = owner);
         Some(mapping)
-    }
-
-    fn lifecycle(&mut self, spec: &LifecycleSpec, from_api_export: bool) -> Lifecycle {
-        // Outside of an APIExport's workspaces, the names of clusters are used again.
-        let recreated = (!from_api_export).then_some(SourceRecreated::Block);
-        Lifecycle {
-            on_source_delete: spec.on_source_delete,
-            on_mapping_removed: spec.on_mapping_removed,
-            on_source_vanished: spec.on_source_vanished,
-            on_source_recreated: spec.on_source_recreated.or(recreated),
-            stuck_after: spec.stuck_after.map_or(Duration::from_secs(900), |period| period.0),
-        }
     }
 
     fn release(&mut self, spec: &ReleaseSpec) -> Release {

@@ -49,7 +49,7 @@ fn everything_written_is_kept() {
     assert_eq!(mapping.status.fields[4].target, ["connection", "secret"]);
     assert!(matches!(&mapping.status.fields[1].from, StatusValue::Path { object, .. } if object == "db"));
     assert_eq!(mapping.status.condition_types().collect::<Vec<_>>(), ["Ready", "BackendReady", "BackendHealthy"]);
-    assert_eq!(mapping.lifecycle.stuck_after, Duration::from_secs(5400));
+    assert_eq!(mapping.lifecycle.stuck_after(), Duration::from_secs(5400));
     assert_eq!(mapping.lifecycle.on_source_vanished, SourceVanished::Delete);
     assert_eq!(mapping.lifecycle.on_source_recreated, Some(SourceRecreated::Replace));
     assert_eq!(mapping.release.max_lost, MaxLost { objects: 100, percent: 20 });
@@ -101,7 +101,7 @@ fn defaults() {
     assert_eq!(mapping.target, "target");
     assert!(mapping.placement.create_namespace && mapping.status.observed_generation);
     assert_eq!(mapping.status.engine_conditions.len(), 1);
-    assert_eq!(mapping.lifecycle.stuck_after, Duration::from_secs(900));
+    assert_eq!(mapping.lifecycle.stuck_after(), Duration::from_secs(900));
     assert_eq!(mapping.lifecycle.on_source_vanished, SourceVanished::Retain);
     assert_eq!(mapping.lifecycle.on_source_recreated, None);
     assert_eq!(mapping.release.max_lost, MaxLost { objects: 10, percent: 20 });
