@@ -40,9 +40,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use document::{
-    Adopt, Amount, Direction, Drift, EngineCondition, IdentityChange, LifecycleSpec, MappingRemoved, Mode, OnExit,
-    OnFailure, OnMissing, Propagation, ProviderKind, RelatedMissing, SelectorOperator, SelectorRequirement,
-    SourceDelete, SourceRecreated, SourceVanished, Take, TargetChange,
+    Adopt, Amount, Direction, Drift, EngineCondition, IdentityChange, LifecycleSpec, MappingRemoved, Mode,
+    NamespacesSpec, OnExit, OnFailure, OnMissing, Propagation, ProviderKind, RelatedMissing, SelectorOperator,
+    SelectorRequirement, SourceDelete, SourceRecreated, SourceVanished, Take, TargetChange,
 };
 
 pub use target::{ClusterSelection, TargetChoice, TargetRule, Traits};
@@ -116,7 +116,7 @@ pub struct Source {
     pub selection: Option<ClusterSelection>,
     pub resource: Resource,
     pub selector: Selector,
-    pub namespaces: NamespaceFilter,
+    pub namespaces: NamespacesSpec,
     pub when: Option<Expression>,
     pub on_exit: OnExit,
 }
@@ -245,13 +245,6 @@ pub struct GroupVersionKind {
 pub struct Selector {
     pub match_labels: BTreeMap<String, String>,
     pub match_expressions: Vec<SelectorRequirement>,
-}
-
-/// Namespaces by glob (`*` and `?`). An empty `include` means all; `exclude` wins.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NamespaceFilter {
-    pub include: Vec<String>,
-    pub exclude: Vec<String>,
 }
 
 /// One entry of `spec.objects`.

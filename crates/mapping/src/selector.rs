@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::{NamespaceFilter, Selector, SelectorOperator, SelectorRequirement};
+use super::{NamespacesSpec, Selector, SelectorOperator, SelectorRequirement};
+use crate::yaml::Spanned;
 
 impl Selector {
     /// Whether it matches everything.
@@ -94,9 +95,10 @@ impl SelectorRequirement {
     }
 }
 
-impl NamespaceFilter {
+impl NamespacesSpec {
     pub fn matches(&self, namespace: &str) -> bool {
-        let any = |globs: &[String]| globs.iter().any(|glob| glob_matches(glob.as_bytes(), namespace.as_bytes()));
+        let any =
+            |globs: &[Spanned<String>]| globs.iter().any(|one| glob_matches(one.as_bytes(), namespace.as_bytes()));
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
 }
@@ -130,6 +132,7 @@ pub fn glob_matches(glob: &[u8], text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::yaml::{Node, NodeValue};
 
     #[test]
     fn globs() {
@@ -149,7 +152,9 @@ mod tests {
 
     #[test]
     fn exclude_wins() {
-        let filter = NamespaceFilter { include: vec!["team-*".into()], exclude: vec!["*-test".into()] };
+        let node = std::sync::Arc::new(Node { span: 0..0, value: NodeValue::Null });
+        let globs = |glob: &str| vec![Spanned { value: glob.to_owned(), node: node.clone() }];
+        let filter = NamespacesSpec { include: globs("team-*"), exclude: globs("*-test") };
         assert!(filter.matches("team-a"));
         assert!(!filter.matches("team-a-test"));
         assert!(!filter.matches("other"));

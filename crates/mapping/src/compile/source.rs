@@ -5,18 +5,14 @@ use std::collections::BTreeMap;
 use super::related::COPIED;
 use super::{Compiler, names};
 use crate::diagnostic::Finding;
-use crate::document::{
-    ApiExportSpec, Direction, MappingSpec, NamespacesSpec, PlacementSpec, RelatedSpec, SelectorSpec, SourceSpec,
-};
+use crate::document::{ApiExportSpec, Direction, MappingSpec, PlacementSpec, RelatedSpec, SelectorSpec, SourceSpec};
 use crate::expression::{Expression, RootSet};
 use crate::names::{is_label_key, is_label_value};
 use crate::placement::Placement;
 use crate::provider::SOURCE_CONNECTION;
 use crate::template::Text;
 use crate::yaml::{Raw, Spanned};
-use crate::{
-    ApiExportRef, ClusterSelection, NamespaceFilter, OWN_CLUSTER, Selector, SelectorOperator, Source, SourceClusters,
-};
+use crate::{ApiExportRef, ClusterSelection, OWN_CLUSTER, Selector, SelectorOperator, Source, SourceClusters};
 
 impl Compiler {
     pub(super) fn source(&mut self, spec: &SourceSpec) -> Option<Source> {
@@ -24,7 +20,14 @@ impl Compiler {
         let resource = names::resource(&spec.resource, &mut self.findings);
         let when = self.optional(spec.when.as_ref(), RootSet::FILTER, Expression::compile);
         let selector = selector(&spec.selector, &mut self.findings);
-        let namespaces = self.namespaces(&spec.namespaces);
+        let namespaces = spec.namespaces.clone();
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '*' | '?');
+        for glob in namespaces.include.iter().chain(&namespaces.exclude) {
+            if glob.is_empty() || !glob.chars().all(fits) {
+                let finding = Finding::new("SE0116", glob.span(), format!("`{}` matches no namespace", glob.value));
+                self.report(finding.help("lower case letters, digits and `-`, with `*` and `?` for any"));
+            }
+        }
         let (clusters, resource, on_exit) = (clusters?, resource?, spec.on_exit);
         let selection = self.source_selection(spec, &clusters);
         Some(Source { clusters, selection, resource, selector, namespaces, when, on_exit })
@@ -77,18 +80,6 @@ impl Compiler {
             name: names::dns_subdomain(&spec.name, export, findings),
             endpoint_slice: spec.endpoint_slice.as_ref().map(|name| names::dns_subdomain(name, slice, findings)),
         }
-    }
-
-    fn namespaces(&mut self, spec: &NamespacesSpec) -> NamespaceFilter {
-        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '*' | '?');
-        for glob in spec.include.iter().chain(&spec.exclude) {
-            if glob.is_empty() || !glob.chars().all(fits) {
-                let finding = Finding::new("SE0116", glob.span(), format!("`{}` matches no namespace", glob.value));
-                self.report(finding.help("lower case letters, digits and `-`, with `*` and `?` for any"));
-            }
-        }
-        let texts = |globs: &[Spanned<String>]| globs.iter().map(|glob| glob.value.clone()).collect();
-        NamespaceFilter { include: texts(&spec.include), exclude: texts(&spec.exclude) }
     }
 
     /// What a mapping cannot say whose objects are beside their sources.
