@@ -10,7 +10,7 @@ use super::target::Target;
 use super::{Engine, Pipeline, for_good};
 use crate::mapping::{Kind, SourceClusters};
 use crate::multicluster::manager::ClusterEvent;
-use crate::multicluster::registry::{Cluster, ProviderName};
+use crate::multicluster::registry::{Cluster, ProviderName, WatchScope};
 
 impl Engine {
     pub(super) fn cluster(&mut self, event: ClusterEvent) {
@@ -41,8 +41,8 @@ impl Engine {
                 // A target stays what it was until another cluster is known to be there.
                 if let ProviderName::Source(provider) = &cluster.provider {
                     // Whether what is watched for it is watched for another engaged one too.
-                    let is_same = |other: &Cluster| other.spec.scope == cluster.spec.scope;
-                    let used = self.shared.manager.any_cluster(&cluster.provider, is_same);
+                    let is_same = |scope: &WatchScope| *scope == cluster.spec.scope;
+                    let used = self.shared.manager.any_scope(&cluster.provider, is_same);
                     let of_provider = self.of_provider(provider);
                     of_provider.for_each(|controller| controller.disengage(&cluster, used, &reason));
                     if !used {

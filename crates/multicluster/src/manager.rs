@@ -16,7 +16,7 @@ use super::connection::{Connection, ConnectionError, Reloaded};
 use super::environment::{Environment, condition_name, finds_by};
 use super::mailbox::Mailbox;
 use super::provider;
-use super::registry::{Cluster, NamesProvider, ProviderEvent, ProviderName, Reason, Registry};
+use super::registry::{Cluster, NamesProvider, ProviderEvent, ProviderName, Reason, Registry, WatchScope};
 use super::silence::look_for_silence;
 use crate::health::Level;
 use sync_engine_mapping::object::ClusterName;
@@ -115,9 +115,9 @@ impl Manager {
         self.0.state.lock().registry.clusters(provider).cloned().collect()
     }
 
-    /// Whether something holds of an engaged cluster.
-    pub fn any_cluster(&self, provider: &impl NamesProvider, holds: impl Fn(&Cluster) -> bool) -> bool {
-        self.0.state.lock().registry.clusters(provider).any(|cluster| holds(cluster))
+    /// Whether something holds of where an engaged cluster is watched. It is asked once for all that are watched there.
+    pub fn any_scope(&self, provider: &impl NamesProvider, holds: impl Fn(&WatchScope) -> bool) -> bool {
+        self.0.state.lock().registry.scopes(provider).any(holds)
     }
 
     pub fn cluster(&self, provider: &impl NamesProvider, name: &ClusterName) -> Option<Arc<Cluster>> {

@@ -191,6 +191,8 @@ pub struct Registry {
 #[derive(Debug, Default)]
 struct Described {
     clusters: BTreeMap<ClusterName, Arc<Cluster>>,
+    /// Where they are watched, and how many of them there: the thousands of workspaces of a shard have one scope.
+    scopes: Vec<(WatchScope, usize)>,
     /// Those that were not applied yet since the stream started again.
     unconfirmed: BTreeSet<ClusterName>,
     /// Whether those were found at another address.
@@ -244,6 +246,11 @@ impl Registry {
         self.described(provider).into_iter().flat_map(|described| described.clusters.values())
     }
 
+    /// Where the clusters of a provider are watched, each scope once.
+    pub fn scopes(&self, provider: &impl NamesProvider) -> impl Iterator<Item = &WatchScope> {
+        self.described(provider).into_iter().flat_map(|described| described.scopes.iter().map(|(scope, _)| scope))
+    }
+
     pub fn cluster(&self, provider: &impl NamesProvider, name: &ClusterName) -> Option<&Arc<Cluster>> {
         self.described(provider)?.clusters.get(name)
     }
@@ -289,6 +296,8 @@ impl Described {
         let name = spec.name.clone();
         let cluster = Arc::new(Cluster { provider: provider.clone(), spec });
         let former = self.clusters.insert(name, cluster.clone());
+        self.enter(&cluster.spec.scope);
+        former.iter().for_each(|former| self.leave(&former.spec.scope));
         if is_described {
             return vec![ClusterEvent::Described(cluster)];
         }
@@ -297,7 +306,25 @@ impl Described {
     }
 
     fn gone(&mut self, name: &ClusterName, reason: Reason) -> Option<ClusterEvent> {
-        self.clusters.remove(name).map(|cluster| ClusterEvent::Disengaged(cluster, reason))
+        let cluster = self.clusters.remove(name)?;
+        self.leave(&cluster.spec.scope);
+        Some(ClusterEvent::Disengaged(cluster, reason))
+    }
+
+    /// One more cluster is watched there.
+    fn enter(&mut self, scope: &WatchScope) {
+        match self.scopes.iter_mut().find(|(known, _)| *known == *scope) {
+            Some((_, clusters)) => *clusters += 1,
+            None => self.scopes.push((scope.clone(), 1)),
+        }
+    }
+
+    /// One cluster less is.
+    fn leave(&mut self, scope: &WatchScope) {
+        self.scopes.retain_mut(|(known, clusters)| {
+            *clusters -= usize::from(*known == *scope);
+            *clusters > 0
+        });
     }
 
     fn sync(&mut self, provider: &ProviderName) -> Vec<ClusterEvent> {

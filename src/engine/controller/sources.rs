@@ -401,14 +401,10 @@ impl Controller {
     /// Whether the sources of every engaged cluster are watched. A cluster is engaged a moment before that: nobody may take its
     /// sources for none.
     pub fn are_clusters_followed(&self) -> bool {
-        let feeds = self.sources.lock().feeds.clone();
-        let is_followed = |scope: &WatchScope| match scope.clusters {
-            // Each reconcile that shares something asks, and the thousands of workspaces of a shard have one scope.
-            ClustersOf::Annotated => feeds.values().any(|feed| feed.scope == *scope),
-            _ => feeds.get(&scope.endpoint.place()).is_some_and(|feed| feed.scope == *scope),
-        };
-        let clusters = &self.mapping().source.clusters;
-        !self.shared.manager.any_cluster(clusters, |cluster| !is_followed(&cluster.spec.scope))
+        let sources = self.sources.lock();
+        let is_followed =
+            |scope: &WatchScope| sources.feeds.get(&scope.endpoint.place()).is_some_and(|feed| feed.scope == *scope);
+        !self.shared.manager.any_scope(&self.mapping().source.clusters, |scope| !is_followed(scope))
     }
 }
 

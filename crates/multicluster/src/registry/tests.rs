@@ -111,6 +111,28 @@ fn a_stopped_provider_has_no_clusters_and_no_say() {
     assert!(registry.clusters(&provider).next().is_none() && registry.replay().is_empty());
 }
 
+/// Each reconcile that shares something asks whether all of them are followed.
+#[test]
+fn a_scope_is_known_once_however_many_clusters_it_has() {
+    let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
+    registry.start(&provider);
+    let scopes = |registry: &Registry| {
+        registry.scopes(&provider).map(|scope| scope.endpoint.url().to_owned()).collect::<Vec<_>>()
+    };
+    for (cluster, url) in [("a", "http://one"), ("b", "http://one"), ("c", "http://one"), ("d", "http://two")] {
+        registry.apply(&provider, applied(&connection, cluster, url));
+    }
+    assert_eq!(scopes(&registry), ["http://one/clusters/*", "http://two/clusters/*"]);
+    registry.apply(&provider, applied(&connection, "d", "http://one"));
+    assert_eq!(scopes(&registry), ["http://one/clusters/*"], "nobody is left at the other address");
+    for cluster in ["a", "b", "c"] {
+        registry.apply(&provider, ProviderEvent::Gone(name(cluster), Reason::Removed));
+    }
+    assert_eq!(scopes(&registry), ["http://one/clusters/*"]);
+    registry.apply(&provider, ProviderEvent::Gone(name("d"), Reason::Removed));
+    assert_eq!(scopes(&registry), [""; 0]);
+}
+
 #[test]
 fn who_comes_late_gets_everything_replayed() {
     let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
