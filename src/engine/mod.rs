@@ -568,10 +568,11 @@ impl Engine {
             is_wanted
         });
         for entry in &wanted {
-            let of_mapping = slots.iter().filter(|(slot, _)| slot.mapping == entry.mapping.name);
+            let name = &entry.mapping.name;
+            let of_mapping = slots.range(Slot::of(name)..).take_while(|(slot, _)| slot.mapping == *name);
             let changed = of_mapping.filter(|(slot, of)| self.start_or_swap(entry, slot, of)).count();
             if changed > 0 {
-                self.engage(&entry.mapping.name);
+                self.engage(name);
             }
             self.introduce(&entry.mapping);
         }
