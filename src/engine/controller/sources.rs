@@ -286,8 +286,8 @@ impl Controller {
 
     /// What the copies beside the sources of an address hold, by kind.
     pub fn copy_feeds(&self, scope: &WatchScope) -> Vec<(Kind, Arc<Feed>)> {
-        let (sources, place) = (self.sources.lock(), scope.endpoint.place());
-        let here = sources.copies.iter().filter(|((at, _), _)| *at == place);
+        let (sources, from) = (self.sources.lock(), (scope.endpoint.place(), Kind::default()));
+        let here = sources.copies.range(&from..).take_while(|((at, _), _)| *at == from.0);
         here.map(|((_, kind), feed)| (kind.clone(), feed.clone())).collect()
     }
 
