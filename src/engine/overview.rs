@@ -206,11 +206,14 @@ fn identity(cluster: &Cluster) -> String {
 fn providers(engine: &Engine) -> Vec<ProviderOverview> {
     let all: BTreeSet<SourceClusters> =
         engine.entries().map(|(_, entry)| entry.mapping.source.clusters.clone()).collect();
-    let overview = |provider: &SourceClusters| ProviderOverview {
-        name: provider.to_string(),
-        clusters: engine.shared.manager.clusters(provider).len(),
-        identities: engine.shared.manager.clusters(provider).iter().take(SHOWN).map(|one| identity(one)).collect(),
-        standing: if engine.shared.manager.is_synced(provider) { "synced" } else { "waiting" }.to_owned(),
+    let overview = |provider: &SourceClusters| {
+        let (manager, engaged) = (&engine.shared.manager, engine.shared.manager.clusters(provider));
+        ProviderOverview {
+            name: provider.to_string(),
+            clusters: engaged.len(),
+            identities: engaged.iter().take(SHOWN).map(|one| identity(one)).collect(),
+            standing: if manager.is_synced(provider) { "synced" } else { "waiting" }.to_owned(),
+        }
     };
     all.iter().map(overview).collect()
 }
