@@ -496,7 +496,7 @@ pub mod tests {
             let name = ClusterName::try_from("target").expect("a name");
             let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(name.clone()) };
             let spec = ClusterSpec::new(name, "uid".into(), endpoint, scope);
-            let cluster = Arc::new(Cluster { provider: ProviderName::Connection("target".into()), spec });
+            let cluster = Arc::new(Cluster { provider: ProviderName::Connection("target".into()), spec: spec.into() });
             assert_eq!(target.engage(&cluster), is_other);
             assert_eq!(target.endpoint().url(), url);
         }

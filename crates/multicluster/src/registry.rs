@@ -106,7 +106,8 @@ pub enum ClustersOf {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cluster {
     pub provider: ProviderName,
-    pub spec: ClusterSpec,
+    /// Its provider has it too.
+    pub spec: Arc<ClusterSpec>,
 }
 
 impl Cluster {
@@ -159,7 +160,7 @@ impl fmt::Display for Reason {
 /// What a provider sends. The stream is level-based: after a restart everything is applied again.
 #[derive(Debug, Clone)]
 pub enum ProviderEvent {
-    Apply(Box<ClusterSpec>),
+    Apply(Arc<ClusterSpec>),
     Gone(ClusterName, Reason),
     /// Everything there is was applied since the stream (re)started. No cluster at all is a normal case.
     Synced,
@@ -227,7 +228,7 @@ impl Registry {
         let Ok(at) = self.position(provider) else { return Vec::new() };
         let described = &mut self.providers[at].1;
         match event {
-            ProviderEvent::Apply(spec) => described.apply(provider, *spec),
+            ProviderEvent::Apply(spec) => described.apply(provider, spec),
             ProviderEvent::Gone(name, reason) => described.gone(&name, reason).into_iter().collect(),
             ProviderEvent::Synced => described.sync(provider),
             ProviderEvent::Identity(identity) => described.identify(provider, identity).into_iter().collect(),
@@ -285,13 +286,13 @@ impl Registry {
 }
 
 impl Described {
-    fn apply(&mut self, provider: &ProviderName, spec: ClusterSpec) -> Vec<ClusterEvent> {
+    fn apply(&mut self, provider: &ProviderName, spec: Arc<ClusterSpec>) -> Vec<ClusterEvent> {
         self.unconfirmed.remove(&spec.name);
-        let known = self.clusters.get(&spec.name).map(|known| &known.spec);
-        if known == Some(&spec) {
+        let known = self.clusters.get(&spec.name).map(|known| &*known.spec);
+        if known == Some(&*spec) {
             return Vec::new();
         }
-        let is_same = |known: &ClusterSpec| ClusterSpec { traits: spec.traits.clone(), ..known.clone() } == spec;
+        let is_same = |known: &ClusterSpec| ClusterSpec { traits: spec.traits.clone(), ..known.clone() } == *spec;
         let is_described = known.is_some_and(is_same);
         let name = spec.name.clone();
         let cluster = Arc::new(Cluster { provider: provider.clone(), spec });

@@ -85,7 +85,7 @@ fn cluster(name: &str) -> Cluster {
     let name = ClusterName::try_from(name).expect("a name");
     let scope = WatchScope { endpoint: connection().endpoint(), clusters: ClustersOf::One(name.clone()) };
     let spec = ClusterSpec::new(name, "uid".into(), scope.endpoint.clone(), scope);
-    Cluster { provider: ProviderName::Connection("target".into()), spec }
+    Cluster { provider: ProviderName::Connection("target".into()), spec: spec.into() }
 }
 
 /// What the state store holds once a document is in force.
@@ -447,7 +447,7 @@ async fn a_target_that_the_mapping_does_not_run_on_for_now_stays_in_the_state_st
 async fn connections_to_one_cluster_are_told_with_the_first_of_them_and_a_fleet_leaves_the_engine_ready() {
     let target = |name: &str, identity: &str, open: Open| {
         let mut cluster = cluster(name);
-        cluster.spec.identity = identity.into();
+        Arc::make_mut(&mut cluster.spec).identity = identity.into();
         let target = Arc::new(Target::new(name, connection_by(open), Arc::default()).expect("a target"));
         target.engage(&Arc::new(cluster));
         target

@@ -1,6 +1,7 @@
 //! Which of the clusters that several kubeconfigs lead to are engaged: each once, however many lead to it. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::registry::{ClusterSpec, ProviderEvent, Reason};
 use sync_engine_mapping::Traits;
@@ -22,7 +23,7 @@ pub struct FleetMembers {
 struct Member {
     /// It answered, or failed to, at least once.
     asked: bool,
-    spec: Option<ClusterSpec>,
+    spec: Option<Arc<ClusterSpec>>,
     traits: Traits,
     engaged: bool,
 }
@@ -52,8 +53,8 @@ impl FleetMembers {
             let traits = traits.remove(name).unwrap_or_default();
             let is_news = std::mem::replace(&mut member.traits, traits.clone()) != traits;
             if let Some(spec) = member.spec.as_mut().filter(|_| is_news) {
-                spec.traits = traits;
-                events.extend(member.engaged.then(|| ProviderEvent::Apply(Box::new(spec.clone()))));
+                Arc::make_mut(spec).traits = traits;
+                events.extend(member.engaged.then(|| ProviderEvent::Apply(spec.clone())));
             }
         }
         events.extend(self.sync());
@@ -68,13 +69,13 @@ impl FleetMembers {
         if let Some(spec) = spec {
             let spec = ClusterSpec { traits: member.traits.clone(), ..spec };
             let identity = spec.identity.clone();
-            let former = member.spec.replace(spec).map(|former| former.identity);
+            let former = member.spec.replace(Arc::new(spec)).map(|former| former.identity.clone());
             let left = former.filter(|former| member.engaged && *former != identity);
             let is_taken = self.engaged(&identity).is_some_and(|other| other != name);
             if let Some(member) = self.members.get_mut(name) {
                 let was_engaged = std::mem::replace(&mut member.engaged, !is_taken);
                 match (&member.spec, is_taken) {
-                    (Some(spec), false) => events.push(ProviderEvent::Apply(Box::new(spec.clone()))),
+                    (Some(spec), false) => events.push(ProviderEvent::Apply(spec.clone())),
                     _ if was_engaged => events.push(ProviderEvent::Gone(name.clone(), Reason::Replaced)),
                     _ => {}
                 }

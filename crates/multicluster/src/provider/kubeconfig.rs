@@ -77,7 +77,7 @@ impl KubeconfigProvider {
 async fn describe(events: &mpsc::Sender<ProviderEvent>, spec: Option<ClusterSpec>) -> bool {
     let Some(spec) = spec else { return true };
     let identity = ProviderEvent::Identity(spec.identity.clone());
-    for event in [ProviderEvent::Apply(Box::new(spec)), identity, ProviderEvent::Synced] {
+    for event in [ProviderEvent::Apply(Arc::new(spec)), identity, ProviderEvent::Synced] {
         if events.send(event).await.is_err() {
             return false;
         }

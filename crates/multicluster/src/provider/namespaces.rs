@@ -87,7 +87,7 @@ impl NamespacesProvider {
                 let gone = former.difference(&described).cloned();
                 news.extend(gone.map(|name| ProviderEvent::Gone(name, Reason::Removed)));
                 // What is as before is no news to the registry.
-                news.extend(clusters.into_iter().map(|cluster| ProviderEvent::Apply(Box::new(cluster))));
+                news.extend(clusters.into_iter().map(|cluster| ProviderEvent::Apply(Arc::new(cluster))));
                 news.push(ProviderEvent::Synced);
             }
             for event in news {

@@ -73,9 +73,9 @@ pub(super) struct Workspaces<F: Find> {
     connection: Arc<Connection>,
     condition: Reporter,
     watches: Arc<Watches>,
-    shards: BTreeMap<String, Shard<F::Of>>,
+    shards: BTreeMap<Arc<str>, Shard<F::Of>>,
     /// Each with the address that it was described from.
-    described: BTreeMap<ClusterName, (String, ClusterSpec)>,
+    described: BTreeMap<ClusterName, (Arc<str>, Arc<ClusterSpec>)>,
     identity: Option<String>,
     is_synced: bool,
     /// What is listed and is no address.
@@ -126,13 +126,13 @@ impl<F: Find> Workspaces<F> {
     }
 
     /// Follows exactly the addresses that are listed, and returns those that no longer are.
-    fn follow_addresses(&mut self) -> BTreeSet<String> {
+    fn follow_addresses(&mut self) -> BTreeSet<Arc<str>> {
         let listed = self.find.addresses();
-        let lost = self.shards.extract_if(.., |url, shard| listed.get(url) != Some(&shard.of));
+        let lost = self.shards.extract_if(.., |url, shard| listed.get(&**url) != Some(&shard.of));
         let lost = lost.map(|(url, _)| url).collect();
         self.unusable.clear();
         for (url, of) in listed {
-            if self.shards.contains_key(&url) {
+            if self.shards.contains_key(&*url) {
                 continue;
             }
             let Ok(endpoint) = self.connection.endpoint_at(&url) else {
@@ -142,7 +142,7 @@ impl<F: Find> Workspaces<F> {
             let scope = WatchScope { endpoint: endpoint.at("clusters/*"), clusters: ClustersOf::Annotated };
             let (versions, selectors) = self.find.stand_ins();
             let stand_ins = Collection::follow(&self.watches, scope.clone(), &versions, selectors);
-            self.shards.insert(url, Shard { of, endpoint, scope, stand_ins });
+            self.shards.insert(url.into(), Shard { of, endpoint, scope, stand_ins });
         }
         lost
     }
@@ -150,9 +150,9 @@ impl<F: Find> Workspaces<F> {
     /// Describes a workspace anew; `reason` is why it is gone if no address shows it any more.
     fn describe(&mut self, cluster: &ClusterName, reason: Reason) -> Option<ProviderEvent> {
         let former = self.described.get(cluster);
-        let at = |(url, shard): (&String, &Shard<F::Of>)| {
+        let at = |(url, shard): (&Arc<str>, &Shard<F::Of>)| {
             let is_described = former.is_some_and(|(known, _)| known == url);
-            let spec = self.find.describe(shard, cluster, is_described)?;
+            let spec = Arc::new(self.find.describe(shard, cluster, is_described)?);
             Some(((self.find.rank(&shard.of), !is_described), (url.clone(), spec)))
         };
         let found = self.shards.iter().filter_map(at).min_by_key(|(rank, _)| *rank).map(|(_, found)| found);
@@ -160,7 +160,7 @@ impl<F: Find> Workspaces<F> {
             Some(found) if former == Some(&found) => None,
             Some((url, spec)) => {
                 self.described.insert(cluster.clone(), (url, spec.clone()));
-                Some(ProviderEvent::Apply(Box::new(spec)))
+                Some(ProviderEvent::Apply(spec))
             }
             None => self.described.remove(cluster).map(|_| ProviderEvent::Gone(cluster.clone(), reason)),
         }

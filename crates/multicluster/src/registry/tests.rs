@@ -27,7 +27,7 @@ fn spec(connection: &Arc<Connection>, cluster: &str, url: &str) -> ClusterSpec {
 }
 
 fn applied(connection: &Arc<Connection>, cluster: &str, url: &str) -> ProviderEvent {
-    ProviderEvent::Apply(Box::new(spec(connection, cluster, url)))
+    ProviderEvent::Apply(Arc::new(spec(connection, cluster, url)))
 }
 
 /// `+a URL` for engaged, `~a LABELS` for described, `-a URL Reason` for disengaged.
@@ -187,7 +187,7 @@ fn a_cluster_with_other_labels_stays_engaged() {
     let labelled = |tier: &str, url| {
         let labels = Some(BTreeMap::from([("tier".to_owned(), tier.to_owned())]));
         let traits = Traits { labels, properties: None };
-        ProviderEvent::Apply(Box::new(ClusterSpec { traits, ..spec(&connection, "a", url) }))
+        ProviderEvent::Apply(Arc::new(ClusterSpec { traits, ..spec(&connection, "a", url) }))
     };
     let gone = || ProviderEvent::Gone(name("a"), Reason::Removed);
 
