@@ -1,6 +1,7 @@
 //! What a kcp workspace lets the engine do beside its APIExport's own resources.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +12,13 @@ pub const READ: &[&str] = &["get", "list", "watch"];
 /// Verbs with which objects are written: server-side apply is `patch`, and `create` where there is no object yet.
 pub const WRITE: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
-/// The permission claims that are in force in a workspace, and those that its APIExport asks for.
+/// The permission claims that are in force in a workspace, and those that its APIExport asks for. Cheap to clone: each look at a
+/// source has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
-    accepted: Verbs,
+    accepted: Arc<Verbs>,
     /// `None`: it is not known.
-    asked: Option<Verbs>,
+    asked: Option<Arc<Verbs>>,
 }
 
 /// Verbs by resource (`plural.group`).
@@ -26,7 +28,7 @@ struct Verbs(BTreeMap<String, BTreeSet<String>>);
 impl FromIterator<(Resource, Vec<String>)> for Claims {
     fn from_iter<I: IntoIterator<Item = (Resource, Vec<String>)>>(claims: I) -> Self {
         let claim = |(resource, verbs): (Resource, Vec<String>)| (resource.group_plural(), verbs.into_iter().collect());
-        Self { accepted: Verbs(claims.into_iter().map(claim).collect()), asked: None }
+        Self { accepted: Arc::new(Verbs(claims.into_iter().map(claim).collect())), asked: None }
     }
 }
 
