@@ -25,9 +25,10 @@ pub struct Object {
     text: Text,
     /// uid, resourceVersion and owner, one behind the other.
     facts: Box<str>,
-    uid: Span,
-    resource_version: Span,
-    owner: Span,
+    /// Where the resourceVersion begins.
+    uid_end: u32,
+    /// Where the owner does.
+    version_end: u32,
     deleting: bool,
 }
 
@@ -179,12 +180,12 @@ impl Object {
     }
 
     pub fn uid(&self) -> &str {
-        self.uid.of(&self.facts)
+        &self.facts[..self.uid_end as usize]
     }
 
     /// Comparable within one endpoint only, and then as a number.
     pub fn resource_version(&self) -> &str {
-        self.resource_version.of(&self.facts)
+        &self.facts[self.uid_end as usize..self.version_end as usize]
     }
 
     /// Whether `metadata.deletionTimestamp` is set.
@@ -194,7 +195,7 @@ impl Object {
 
     /// The label `sync-engine.dev/owner`.
     pub fn owner(&self) -> Option<&str> {
-        (self.owner.length > 0).then(|| self.owner.of(&self.facts))
+        Some(&self.facts[self.version_end as usize..]).filter(|owner| !owner.is_empty())
     }
 }
 
@@ -310,17 +311,16 @@ impl<'a> Parsed<'a> {
     /// # Errors
     /// It is an outline, and its metadata cannot be read.
     pub fn object(&self) -> Result<Object, NotAnObject> {
-        let mut facts = String::with_capacity(self.uid.len() + self.resource_version.len() + self.owner.len());
-        let [uid, resource_version, owner] =
-            [self.uid, self.resource_version, self.owner].map(|fact| Span::push(&mut facts, fact));
+        let fits = |length: usize| u32::try_from(length).expect("an object is smaller than 4 GiB");
+        let (uid_end, version_end) = (fits(self.uid.len()), fits(self.uid.len() + self.resource_version.len()));
+        let facts = [self.uid, self.resource_version, self.owner].concat().into_boxed_str();
         let text = if self.is_metadata {
             let outline = outline(self.text, false).ok_or_else(|| NotAnObject("its metadata cannot be read".into()))?;
             Text::Outline { text: outline.into(), length: None }
         } else {
             Text::Plain(self.kept())
         };
-        let facts = facts.into_boxed_str();
-        Ok(Object { text, facts, uid, resource_version, owner, deleting: self.deleting })
+        Ok(Object { text, facts, uid_end, version_end, deleting: self.deleting })
     }
 
     /// The text with its type, and without what is dropped.
@@ -347,26 +347,6 @@ impl<'a> Parsed<'a> {
         }
         kept.push_str(&text[from..]);
         kept.into_boxed_str()
-    }
-}
-
-/// A part of an object's facts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span {
-    start: u32,
-    length: u32,
-}
-
-impl Span {
-    fn push(text: &mut String, part: &str) -> Self {
-        let fits = |n: usize| u32::try_from(n).expect("an object is smaller than 4 GiB");
-        let span = Self { start: fits(text.len()), length: fits(part.len()) };
-        text.push_str(part);
-        span
-    }
-
-    fn of(self, text: &str) -> &str {
-        &text[self.start as usize..(self.start + self.length) as usize]
     }
 }
 
