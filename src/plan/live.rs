@@ -345,10 +345,11 @@ impl<'a> Live<'a> {
         if self.observed.limits.is_promoted && rule.shared && rule.copy.is_none() {
             return Fit::Same;
         }
-        let differing = differing(&desired.body, &object.object);
+        let (all, unkept) = (differences(&desired.body, &object.object), unkept(&object.object));
+        let differing: Vec<&str> = differing_among(&all, &unkept).collect();
         let applied = self.applied(desired);
         // A value that is another one after each write is not written for ever.
-        let is_remembered = || unkept(&object.object) == lines(&differences(&desired.body, &object.object));
+        let is_remembered = || unkept == lines(&all);
         if applied > 1 || differing.is_empty() && (applied == 0 || is_remembered()) {
             let doubted = answers.unanswered.contains(&object.reference);
             return if doubted { Fit::Differs } else { Fit::Same };
@@ -357,8 +358,8 @@ impl<'a> Live<'a> {
             return Fit::Fixed;
         }
         // Ownership labels and annotations are restored, whatever `drift` says.
-        let is_the_engines = |path: &String| path == &hash_pointer() || is_ownership(path);
-        if applied > 0 || differing.iter().any(is_the_engines) { Fit::Differs } else { Fit::Drifted(rule.drift) }
+        let is_the_engines = |path: &str| path == hash_pointer() || is_ownership(path);
+        if applied > 0 || differing.into_iter().any(is_the_engines) { Fit::Differs } else { Fit::Drifted(rule.drift) }
     }
 
     /// How often this very rendering was applied in this reconcile.
@@ -671,8 +672,12 @@ pub fn conflict(observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Re
 
 /// JSON pointers at which an object differs, but for values that the server stored in place of the same value before.
 pub fn differing(desired: &Value, object: &Value) -> Vec<String> {
-    let (all, unkept) = (differences(desired, object), unkept(object));
-    all.into_iter().filter(|one| !unkept.contains(&one.to_string())).map(|one| one.pointer).collect()
+    differing_among(&differences(desired, object), &unkept(object)).map(str::to_owned).collect()
+}
+
+/// The pointers of those that no apply left.
+fn differing_among<'d>(all: &'d [Difference], unkept: &'d BTreeSet<String>) -> impl Iterator<Item = &'d str> {
+    all.iter().filter(move |one| !unkept.contains(&one.to_string())).map(|one| one.pointer.as_str())
 }
 
 /// Differences that were left by an apply: lines as [`lines`] makes them.
