@@ -16,7 +16,8 @@ use crate::plan::observed::all_copies;
 #[derive(Debug, Default)]
 pub struct SharedUse {
     users: HashMap<Arc<str>, BTreeSet<Key>>,
-    places: HashMap<Key, (Use, BTreeSet<Arc<str>>)>,
+    /// In their order; mostly one.
+    places: HashMap<Key, (Use, Box<[Arc<str>]>)>,
     /// Sources whose places have not been looked at.
     unseen: HashSet<Key>,
 }
@@ -65,13 +66,14 @@ impl SharedUse {
     pub fn seen(&mut self, key: &Key, Uses { places, way }: &Uses) -> News {
         let complete = self.unseen.remove(key) && self.unseen.is_empty();
         let (former_way, former) = self.places.remove(key).unwrap_or_default();
+        let former: BTreeSet<Arc<str>> = former.into_iter().collect();
         let now: BTreeSet<Arc<str>> = places.iter().map(|place| self.interned(place)).collect();
         former.difference(&now).for_each(|place| self.leave(key, place));
         now.difference(&former).for_each(|place| self.enter(key, place));
         let is_told_anew = (former_way == Use::MayNeed) != (*way == Use::MayNeed);
         let changed = if is_told_anew { &former | &now } else { &former ^ &now };
         if !now.is_empty() {
-            self.places.insert(key.clone(), (*way, now));
+            self.places.insert(key.clone(), (*way, now.into_iter().collect()));
         }
         News { places: changed, complete }
     }
