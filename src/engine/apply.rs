@@ -210,12 +210,25 @@ impl<'a> Executor<'a> {
         feed: &'a Feed,
         key: &'a Key,
     ) -> Self {
+        Self::permitted(pipeline, generation, cluster, feed, key, Permit::of_nothing())
+    }
+
+    /// One that writes as long as the permit holds.
+    pub fn permitted(
+        pipeline: &'a Arc<Pipeline>,
+        generation: &'a Generation,
+        cluster: &'a Cluster,
+        feed: &'a Feed,
+        key: &'a Key,
+        permit: Permit,
+    ) -> Self {
+        let at_target = generation.target.endpoint().permitted(permit.clone());
         Self {
             pipeline,
             generation,
             cluster,
-            at_source: cluster.spec.endpoint.clone().permitted(Permit::of_nothing()),
-            at_target: generation.target.endpoint().permitted(Permit::of_nothing()),
+            at_source: cluster.spec.endpoint.clone().permitted(permit),
+            at_target: at_target.paced(generation.mapping.reconcile.target_writes_per_second),
             feed,
             key,
             secrets: Secrets::default(),

@@ -181,15 +181,9 @@ async fn run<'t>(
         return targets.iter().map(|_| Run::default()).collect();
     };
     // Before anything is looked at: whatever changes from now on ends the right to write.
-    let at_source = cluster.spec.endpoint.clone().permitted(lease.clone());
-    let executor = |(pipeline, generation): &'t Assigned| {
-        let at_target = generation.target.endpoint().permitted(lease.clone());
-        Executor {
-            at_source: at_source.clone(),
-            at_target: at_target.paced(generation.mapping.reconcile.target_writes_per_second),
-            waited_for: is_by_timer.then(|| pipeline.waits_for(key)),
-            ..Executor::looking(pipeline, generation, &cluster, &feed, key)
-        }
+    let executor = |(pipeline, generation): &'t Assigned| Executor {
+        waited_for: is_by_timer.then(|| pipeline.waits_for(key)),
+        ..Executor::permitted(pipeline, generation, &cluster, &feed, key, lease.clone())
     };
     let executors: Vec<Executor<'_>> = targets.iter().map(executor).collect();
     let parts = parts::reconcile(executors, facts).await;
