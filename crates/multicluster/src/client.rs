@@ -91,7 +91,7 @@ struct Pools {
     /// The client certificate of an exec plugin that it was made with.
     identity: Option<Arc<Identity>>,
     /// In their order, which a simulation repeats: one pool of many origins closes connections in any order.
-    all: Vec<Pool>,
+    all: Vec<Arc<Pool>>,
 }
 
 /// What opens connections, by what is spoken over them.
@@ -103,12 +103,11 @@ struct Tls {
 }
 
 /// The connections to one origin that must lead to the same cluster.
-#[derive(Clone)]
 struct Pool {
     origin: Uri,
     to: Option<Destination>,
     requests: legacy::Client<Dial, Content>,
-    watches: Arc<Streams>,
+    watches: Streams,
 }
 
 /// Why no answer came.
@@ -232,9 +231,9 @@ impl Client {
         Ok(answer(response, None))
     }
 
-    fn pool(&self, to: Option<&Destination>, uri: &Uri) -> Pool {
+    fn pool(&self, to: Option<&Destination>, uri: &Uri) -> Arc<Pool> {
         let mut pools = self.pools.lock();
-        let is_it = |pool: &&Pool| {
+        let is_it = |pool: &&Arc<Pool>| {
             let origin = &pool.origin;
             origin.authority() == uri.authority() && origin.scheme() == uri.scheme() && pool.to.as_ref() == to
         };
@@ -249,8 +248,8 @@ impl Client {
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(WAITING)
             .build(dial(requests));
-        let watches = Arc::new(Streams::new(dial(watches), tasks));
-        let pool = Pool { origin: uri.clone(), to: to.cloned(), requests, watches };
+        let watches = Streams::new(dial(watches), tasks);
+        let pool = Arc::new(Pool { origin: uri.clone(), to: to.cloned(), requests, watches });
         pools.all.push(pool.clone());
         pool
     }
