@@ -38,8 +38,10 @@ pub(super) fn workspaces(
 ) -> Result<Workspaces<Consumers>, String> {
     let workspace = connection.workspace(export.path.as_deref()).map_err(|error| error.to_string())?;
     // All of them: so the exports of a workspace share both watches.
-    let follow = |versions: &[Resource]| Collection::follow(watches, home(&workspace), versions, Selectors::default());
-    let (slices, exports) = (follow(&[kcp::endpoint_slices()]), follow(&kcp::exports()));
+    let follow = |versions: &[Resource], only: &'static [&'static str]| {
+        Collection::follow(watches, home(&workspace), versions, Selectors { only, ..Selectors::default() })
+    };
+    let (slices, exports) = (follow(&[kcp::endpoint_slices()], &[]), follow(&kcp::exports(), &kcp::READ_OF_EXPORTS));
     let url = workspace.url().to_owned();
     let home = match &export.path {
         Some(path) => format!("workspace {path}"),

@@ -62,6 +62,9 @@ pub fn choose<'a>(slices: &'a [EndpointSlice], export: &ApiExportRef) -> Option<
     }
 }
 
+/// What is read of an APIExport, for each workspace that is described. The rest is as long as it has resources.
+pub(super) const READ_OF_EXPORTS: [&str; 2] = ["/metadata/annotations/kcp.io~1cluster", "/status/identityHash"];
+
 /// What is read of an APIBinding. Of the rest, a tenant may write as much as there is room for.
 pub(super) const READ_OF_BINDINGS: [&str; 8] = [
     "/metadata/annotations/kcp.io~1cluster",
