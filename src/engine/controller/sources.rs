@@ -562,7 +562,7 @@ mod tests {
         let name = ClusterName::try_from("edge").expect("a name");
         let scope = WatchScope { endpoint: connection().endpoint(), clusters: ClustersOf::One(name.clone()) };
         let spec = ClusterSpec::new(name.clone(), "uid".into(), scope.endpoint.clone(), scope);
-        let cluster = Cluster { provider: ProviderName::Connection("edge".into()), spec };
+        let cluster = Cluster { provider: ProviderName::Connection("edge".into()), spec: spec.into() };
         let (key, identity) = (Key::new(name.clone(), "default", "x"), cluster.named_by_identity());
         controller.sources.lock().origins.insert(1, key.clone());
         controller.disengage(&cluster, false, &Reason::Replaced);

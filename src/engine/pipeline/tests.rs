@@ -200,7 +200,7 @@ async fn who_has_an_object_of_a_kind_that_is_followed_no_more_is_looked_at_again
     let at = Key::new(ClusterName::try_from("target").expect("a name"), "default", "x");
     let origin = Origin::new(&generation.mapping.source.resource, "c", &key("x"));
     let object = owned(&pipeline.writer, &origin, &kind, &at);
-    let (scope, selectors) = (cluster("target").spec.scope, of_mapping(&pipeline.writer));
+    let (scope, selectors) = (cluster("target").spec.scope.clone(), of_mapping(&pipeline.writer));
     let (resource, collection) = (kind.resource("secrets"), Collection::Kind("target".into(), kind.clone()));
     let feed = pipeline.controller.follow(&scope, &resource, &selectors, collection, |_, _| ());
     feed.watch.store().put(Parsed::read(&object.json()).expect("its text")).expect("an object");
