@@ -1,6 +1,6 @@
 //! `redact: Consumer`: texts that go to the consumer speak of the consumer's own names, and not of the target's.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -53,8 +53,28 @@ impl Redaction {
         with_texts(value, &|text| self.text(text))
     }
 
+    /// No name is looked for in what stands for another one: a consumer chooses both, and a text could double with each name.
     pub fn text(&self, text: String) -> String {
-        self.0.iter().fold(text, |text, rename| if text.contains(&rename.from) { rename.applied(&text) } else { text })
+        // By where each begins: its end, and what stands for it.
+        let mut found: BTreeMap<usize, (usize, &str)> = BTreeMap::new();
+        for rename in &self.0 {
+            for (start, end) in rename.places(&text) {
+                let is_free = found.range(..end).next_back().is_none_or(|(_, (taken, _))| *taken <= start);
+                if is_free {
+                    found.insert(start, (end, &*rename.to));
+                }
+            }
+        }
+        if found.is_empty() {
+            return text;
+        }
+        let (mut told, mut rest) = (String::new(), 0);
+        for (start, (end, to)) in found {
+            told.push_str(&text[rest..start]);
+            told.push_str(to);
+            rest = end;
+        }
+        told + &text[rest..]
     }
 }
 
@@ -92,12 +112,12 @@ fn whole(from: &str, to: &str) -> Rename {
 }
 
 impl Rename {
-    /// The text with every name that is meant replaced.
-    fn applied(&self, text: &str) -> String {
+    /// Where in a text the name is meant.
+    fn places(&self, text: &str) -> impl Iterator<Item = (usize, usize)> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        let goes_on = |c: char| if self.begins { c.is_ascii_alphanumeric() } else { is_name(c) };
-        let is_inside = |before: &str, behind: &str| before.ends_with(is_name) || behind.starts_with(goes_on);
-        replaced(text, &self.from, &self.to, is_inside)
+        let goes_on = move |c: char| if self.begins { c.is_ascii_alphanumeric() } else { is_name(c) };
+        let places = text.match_indices(&*self.from).map(|(start, found)| (start, start + found.len()));
+        places.filter(move |(start, end)| !text[..*start].ends_with(is_name) && !text[*end..].starts_with(goes_on))
     }
 }
 
@@ -109,19 +129,6 @@ pub fn with_texts(value: Value, change: &impl Fn(String) -> String) -> Value {
         Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, with_texts(value, change))).collect(),
         other => other,
     }
-}
-
-/// A text with `from` replaced, but where it is inside of something longer, as what is before and behind it tells.
-pub fn replaced(text: &str, from: &str, to: &str, is_inside: impl Fn(&str, &str) -> bool) -> String {
-    let mut replaced = String::new();
-    let mut rest = 0;
-    for (at, _) in text.match_indices(from) {
-        let end = at + from.len();
-        replaced.push_str(&text[rest..at]);
-        replaced.push_str(if is_inside(&text[..at], &text[end..]) { from } else { to });
-        rest = end;
-    }
-    replaced + &text[rest..]
 }
 
 #[cfg(test)]
@@ -140,5 +147,14 @@ mod tests {
         let redaction = Redaction(vec![Rename { begins: true, ..whole("db-x7", "db") }]);
         let said = redaction.text("db-x7-0 of db-x7 is not my-db-x7 or db-x77".to_owned());
         assert_eq!(said, "db-0 of db is not my-db-x7 or db-x77");
+    }
+
+    #[test]
+    fn what_stands_for_a_name_is_not_replaced_for_another_one() {
+        let redaction = Redaction(vec![whole("a.b", "b"), whole("x", "x.y"), whole("y", "x.y"), whole("b", "c")]);
+        assert_eq!(redaction.text("x, y and z: a.b of b".to_owned()), "x.y, x.y and z: b of c");
+        let names = ["v", "w", "x", "y", "z"].map(|name| whole(name, &["v.w.x.y.z"; 25].join(".")));
+        // Each of them has 25 of each.
+        assert_eq!(Redaction(names.into()).text("v".to_owned()).len(), 249);
     }
 }

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::provenance::File;
-use super::redact::replaced;
 use super::trace::{Past, Trace};
 use super::{Observed, render};
 use crate::mapping::Mapping;
@@ -276,12 +275,22 @@ fn each_text(tree: &mut Value, change: &dyn Fn(String) -> String) {
 }
 
 fn masked(text: String, value: &str, mask: &str) -> String {
-    let is_inside = |before: &str, behind: &str| {
-        before.ends_with(char::is_alphanumeric) || behind.starts_with(char::is_alphanumeric)
-    };
     match text.contains(value) {
         false => text,
         true if value.len() >= SHORTEST => text.replace(value, mask),
-        true => replaced(&text, value, mask, is_inside),
+        true => replaced(&text, value, mask),
     }
+}
+
+/// A text with a value replaced, but where it is inside of a longer word.
+fn replaced(text: &str, value: &str, mask: &str) -> String {
+    let (mut replaced, mut rest) = (String::new(), 0);
+    for (at, _) in text.match_indices(value) {
+        let end = at + value.len();
+        let is_inside = text[..at].ends_with(char::is_alphanumeric) || text[end..].starts_with(char::is_alphanumeric);
+        replaced.push_str(&text[rest..at]);
+        replaced.push_str(if is_inside { value } else { mask });
+        rest = end;
+    }
+    replaced + &text[rest..]
 }
