@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::decision::{Decision, Evidence, Fit, Found, Row, Stage, Verdict, Wish, decide};
 use super::observed::{ObjectState, Observed, Original, Sight, TargetObject};
-use super::readiness::Case;
+use super::readiness::{Case, Waits};
 use super::related::Related;
 use super::render::{self, Desired, Instance, Rendered, Rendering, Wanted};
 use super::{
@@ -64,7 +64,7 @@ pub fn report_only(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, 
 
 fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, rendering: &Rendering) -> Plan {
     let finalizer = owns_finalizer(observed, source);
-    let live = Live { mapping, observed, rendering, finalizer };
+    let live = Live { mapping, observed, rendering, finalizer, waits: Waits::default() };
     let mut all = Step::default();
     live.rules().for_each(|(rule, wanted)| all.extend(live.rule(rule, wanted)));
     all.extend(live.dropped());
@@ -94,7 +94,7 @@ fn converge(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, renderi
 
 /// What the objects that a source wants still wait for, or fail at, once it has its finalizer.
 pub fn unsettled(mapping: &Mapping, observed: &Observed, rendering: &Rendering) -> Reasons {
-    let live = Live { mapping, observed, rendering, finalizer: true };
+    let live = Live { mapping, observed, rendering, finalizer: true, waits: Waits::default() };
     let mut all = Step::default();
     live.rules().for_each(|(rule, wanted)| all.extend(live.instances(rule, wanted)));
     all.reasons.0.dedup();
@@ -126,6 +126,7 @@ struct Live<'a> {
     observed: &'a Observed,
     rendering: &'a Rendering,
     finalizer: bool,
+    waits: Waits,
 }
 
 impl<'a> Live<'a> {
@@ -233,8 +234,8 @@ impl<'a> Live<'a> {
         let state = self.observed.state(&desired.reference, rule.shared);
         let former = moved(self.case(), rule, id, desired);
         let unmet = match state {
-            Ok(ObjectState::Absent) => self.case().unmet((rule, key)),
-            Ok(ObjectState::Ours(_)) => self.case().copies_unmet((rule, key)),
+            Ok(ObjectState::Absent) => self.case().unmet((rule, key), &self.waits),
+            Ok(ObjectState::Ours(_)) => self.case().copies_unmet((rule, key), &self.waits),
             _ => None,
         };
         let is_earlier = matches!(state, Ok(ObjectState::OursOfEarlier(_)));

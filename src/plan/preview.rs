@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::objects::Objects;
 use super::observed::{Kinds, Observed, Originals, Source, TargetObject};
-use super::readiness::Case;
+use super::readiness::{Case, Waits};
 use super::render::{self, Desired, Rendering};
 use super::targets::{self, Choice, OtherTarget, Reach, TargetContext};
 use super::{Reason, Reasons, each, is_in, live, status};
@@ -250,7 +250,10 @@ fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed, strangers: &mu
             let standing = here.objects.at(&desired.reference);
             let is_kept = match standing {
                 Some(standing) => !here.study.supposed.contains(&standing.reference) || standing.object == desired.body,
-                None => Case { mapping, observed: here, rendering: &rendering }.unmet((rule, key)).is_some(),
+                None => {
+                    let case = Case { mapping, observed: here, rendering: &rendering };
+                    case.unmet((rule, key), &Waits::default()).is_some()
+                }
             };
             if is_kept {
                 continue;

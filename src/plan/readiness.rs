@@ -1,16 +1,43 @@
 //! What an object waits for before it is made: the objects that it depends on.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::observed::{ObjectState, Observed, TargetObject};
-use super::related::State;
+use super::related::{Related, State};
 use super::render::{self, Rendered, Rendering};
 use super::{Reason, live, related, status};
 use crate::mapping::expression::{Expression, Scope};
 use crate::mapping::{Mapping, ObjectRule, RelatedMissing, Side};
 use crate::object::readiness::{Readiness, readiness};
+
+/// Why the objects of rules, by the positions of these, hold up what depends on them: what one of a thousand objects waits for is
+/// known to the others then. It counts while nothing else is observed.
+#[derive(Debug, Default)]
+pub struct Waits(RefCell<BTreeMap<(usize, Waited), Option<Reason>>>);
+
+/// What of a rule is waited for. Of its copies, whether those of an earlier source count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Waited {
+    Objects,
+    Copies(bool),
+    /// The copies whose originals are there.
+    Originals(bool),
+}
+
+impl Waits {
+    fn once(&self, of: (usize, Waited), tell: impl FnOnce() -> Option<Reason>) -> Option<Reason> {
+        if let Some(known) = self.0.borrow().get(&of) {
+            return known.clone();
+        }
+        let told = tell();
+        self.0.borrow_mut().insert(of, told.clone());
+        told
+    }
+}
 
 /// A source that was observed, as its mapping renders it.
 #[derive(Clone, Copy)]
@@ -22,18 +49,19 @@ pub struct Case<'a> {
 
 impl Case<'_> {
     /// Why an object cannot be created yet. One of several, with its key, does not wait for what another key lacks.
-    pub fn unmet(self, (rule, key): (&ObjectRule, Option<&str>)) -> Option<Reason> {
+    pub fn unmet(self, (rule, key): (&ObjectRule, Option<&str>), waits: &Waits) -> Option<Reason> {
         let original = |at: &usize| Some((self.mapping.related.get(*at)?, self.rendering.related.get(*at)?));
         let originals = rule.depends_on_related.iter().filter_map(original);
         if let Some(reason) = originals.into_iter().find_map(|(rule, resolved)| related::missing(rule, resolved, key)) {
             return Some(Reason { detail: format!("waits for {}", reason.detail), ..reason });
         }
-        rule.depends_on.iter().find_map(|position| self.lacking(*position, key))
+        rule.depends_on.iter().find_map(|position| self.lacking(*position, key, waits))
     }
 
     /// Why the objects of a mapping are not all there and ready.
     pub fn unready_objects(self) -> Vec<Reason> {
-        (0..self.mapping.objects.len()).filter_map(|position| self.lacking(position, None)).collect()
+        let waits = Waits::default();
+        (0..self.mapping.objects.len()).filter_map(|position| self.lacking(position, None, &waits)).collect()
     }
 
     pub fn has_failed_object(self) -> bool {
@@ -51,39 +79,38 @@ impl Case<'_> {
     }
 
     /// What is not ready yet of one rule's objects.
-    fn lacking(self, position: usize, key: Option<&str>) -> Option<Reason> {
+    fn lacking(self, position: usize, key: Option<&str>, waits: &Waits) -> Option<Reason> {
         let needed = self.mapping.objects.get(position)?;
         if needed.copy.is_some() {
-            return self.copy_missing(needed, key, false);
+            return self.copy_missing(position, key, false, waits);
         }
-        match self.rendering.objects.get(position) {
+        waits.once((position, Waited::Objects), || match self.rendering.objects.get(position) {
             Some(Ok(all)) => {
                 // What is wanted absent delays nothing.
                 let mut wanted = all.iter().filter(|one| !matches!(one.rendered, Ok(Rendered::Absent)));
                 wanted.find_map(|one| self.unready(needed, &one.id(needed), one.item.as_ref()))
             }
             _ => self.unready(needed, &needed.id, None),
-        }
+        })
     }
 
     /// Why an object that exists is not changed yet: what it newly refers to has to be copied first.
-    pub fn copies_unmet(self, (rule, key): (&ObjectRule, Option<&str>)) -> Option<Reason> {
-        let needed = rule.depends_on.iter().filter_map(|position| self.mapping.objects.get(*position));
-        needed.into_iter().find_map(|needed| self.copy_missing(needed, key, true))
+    pub fn copies_unmet(self, (rule, key): (&ObjectRule, Option<&str>), waits: &Waits) -> Option<Reason> {
+        rule.depends_on.iter().find_map(|position| self.copy_missing(*position, key, true, waits))
     }
 
     /// A copy that does not exist yet. Where there is no original either, and nothing waits for one, none is missing.
     /// `of_earlier`: whether that of an earlier source counts, taken over or not. What is made waits for its own: that one may be
     /// replaced.
-    fn copy_missing(self, rule: &ObjectRule, key: Option<&str>, of_earlier: bool) -> Option<Reason> {
-        let position = rule.copy?.related;
-        let (of, resolved) = (self.mapping.related.get(position)?, self.rendering.related.get(position)?);
+    fn copy_missing(self, position: usize, key: Option<&str>, of_earlier: bool, waits: &Waits) -> Option<Reason> {
+        let rule = self.mapping.objects.get(position)?;
+        let related = rule.copy?.related;
+        let (of, resolved) = (self.mapping.related.get(related)?, self.rendering.related.get(related)?);
         let all = match resolved {
             Ok(all) => all,
             Err(reason) => return Some(reason.clone().within(&live::what(&rule.id))),
         };
-        let needed = all.iter().filter(|one| one.present().is_some() || related::concerns(one, all, key));
-        needed.into_iter().find_map(|one| {
+        let missing = |one: &Related| {
             let reference = render::copy_reference(rule, one);
             let state = self.observed.state(&reference, rule.shared);
             let copy = match state {
@@ -93,12 +120,22 @@ impl Case<'_> {
             };
             let exists = copy.is_some_and(|copy| !copy.is_deleting());
             let is_optional = matches!(one.original, State::Missing) && of.on_missing == RelatedMissing::Skip;
+            if exists || is_optional {
+                return None;
+            }
             let id = render::instance_id(rule, one.key.as_deref());
             let why =
                 related::lacking(of, one).map_or("its copy does not exist yet".to_owned(), |reason| reason.detail);
-            let detail = format!("waits for {}: {why}", live::what(&id));
-            (!exists && !is_optional).then(|| Reason::waiting(detail))
-        })
+            Some(Reason::waiting(format!("waits for {}: {why}", live::what(&id))))
+        };
+        // Where one of them is its own, it waits for that one, and for no other that has no original.
+        let own = related::of_key(all, key);
+        let waited = if own.is_some() { Waited::Originals(of_earlier) } else { Waited::Copies(of_earlier) };
+        let others = waits.once((position, waited), || {
+            let mut needed = all.iter().filter(|one| own.is_none() || one.present().is_some());
+            needed.find_map(missing)
+        });
+        others.or_else(|| missing(own?))
     }
 
     fn unready(self, rule: &ObjectRule, id: &str, item: Option<&Arc<Value>>) -> Option<Reason> {

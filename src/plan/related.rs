@@ -370,18 +370,16 @@ fn readable(found: &Value, one: &Related) -> Value {
 
 /// Why a related object delays what depends on it.
 pub fn missing(rule: &RelatedRule, resolved: &Resolved, key: Option<&str>) -> Option<Reason> {
+    let why = |one: &Related| Some(named(rule, one.key.as_deref(), lacking(rule, one)?));
     match resolved {
-        Ok(all) => {
-            let needed = all.iter().filter(|one| concerns(one, all, key));
-            needed.into_iter().find_map(|one| Some(named(rule, one.key.as_deref(), lacking(rule, one)?)))
-        }
+        Ok(all) => of_key(all, key).map_or_else(|| all.iter().find_map(why), why),
         Err(reason) => Some(named(rule, None, reason.clone())),
     }
 }
 
-/// Whether an object with this key waits for a related object: where one of them has its key, for that one alone.
-pub fn concerns(one: &Related, all: &[Related], key: Option<&str>) -> bool {
-    one.key.as_deref() == key || !all.iter().any(|other| key.is_some() && other.key.as_deref() == key)
+/// The one that an object with this key waits for alone. `None`: it waits for all of them.
+pub fn of_key<'r>(all: &'r [Related], key: Option<&str>) -> Option<&'r Related> {
+    all.iter().find(|one| key.is_some() && one.key.as_deref() == key)
 }
 
 /// Why the original of a related object is not at hand. `None`: it is, or nothing waits for it.

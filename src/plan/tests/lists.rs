@@ -120,6 +120,23 @@ fn what_depends_on_several_waits_for_all_of_them() {
     ], tell);
 }
 
+/// A consumer's list may have a thousand items: whether each of them is ready is not asked once more for each that waits.
+#[test]
+fn what_many_wait_for_is_looked_at_once() {
+    let of_each = |id: &str, kind: &str, more: &str| {
+        format!(
+            "    - id: {id}\n      forEach: ${{{{ source.spec.users | default([]) }}}}\n      as: user\n      key: ${{{{ user }}}}\n      {more}\n      \
+             template: {{apiVersion: example.dev/v1, kind: {kind}, metadata: {{name: \"{{{{ placement.name }}}}-{{{{ user }}}}\"}}}}\n"
+        )
+    };
+    let user = of_each("user", "User", "ready: ${{ (range(10000) | length) == 10000 }}");
+    let grant = of_each("grant", "Grant", "dependsOn: [user]");
+    let mut world = fresh();
+    give(&mut world, (0..100).map(|number| format!("n{number}")).collect());
+    world.sync(&mapping(&format!("  objects:\n{user}{grant}")));
+    assert_eq!(world.objects.keys().filter(|at| at.kind.kind == "Grant").count(), 100);
+}
+
 /// From one object to several, or back, is another id: the former ones are pruned.
 #[test]
 fn one_in_place_of_several_prunes_them() {
