@@ -19,8 +19,9 @@ pub struct Scope {
     roots: [Option<Arc<Value>>; Root::ALL.len()],
     /// What came of each variable: reading it has the same outcome.
     vars: BTreeMap<String, Arc<Result<Evaluated, Unrendered>>>,
-    objects: BTreeMap<String, ObjectState>,
-    related: BTreeMap<String, ObjectState>,
+    /// Shared, as a rule may have a thousand of them, and each of a thousand others a scope of its own.
+    objects: BTreeMap<String, Arc<ObjectState>>,
+    related: BTreeMap<String, Arc<ObjectState>>,
     locals: Vec<(String, Arc<Value>)>,
     lenient: bool,
     recorder: Option<Recorder>,
@@ -74,11 +75,11 @@ impl Scope {
     }
 
     pub fn set_object(&mut self, id: &str, state: ObjectState) {
-        self.objects.insert(id.to_owned(), state);
+        self.objects.insert(id.to_owned(), Arc::new(state));
     }
 
     pub fn set_related(&mut self, id: &str, state: ObjectState) {
-        self.related.insert(id.to_owned(), state);
+        self.related.insert(id.to_owned(), Arc::new(state));
     }
 
     /// Sets a name that stands without a root, as the `as` of a `forEach`.
@@ -150,8 +151,8 @@ impl Scope {
 
     fn state(&self, base: &Base) -> Option<&ObjectState> {
         match base {
-            Base::Object(id) => self.objects.get(id),
-            Base::Related(id) => self.related.get(id),
+            Base::Object(id) => self.objects.get(id).map(|state| &**state),
+            Base::Related(id) => self.related.get(id).map(|state| &**state),
             _ => None,
         }
     }
