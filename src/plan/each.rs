@@ -1,6 +1,6 @@
 //! Several objects of one rule: one for each item of a list, told apart by their keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,6 +11,7 @@ use crate::mapping::expression::{Evaluated, Scope, Way};
 use crate::mapping::placement::Place;
 use crate::mapping::template::Unrendered;
 use crate::mapping::{ForEach, ObjectRule};
+use crate::object::marks::Reference;
 
 /// Objects of one rule and source. A consumer's list must not become a flood of objects.
 pub const MOST: usize = 1000;
@@ -105,16 +106,15 @@ pub fn leaving<'o>(observed: &'o Observed, rule: &ObjectRule, wanted: &Wanted, p
     if rule.shared || !all.iter().all(is_known) {
         return Vec::new();
     }
-    let is_left = |standing: &&TargetObject| {
-        let is_of_key = |one: &Instance| one.key.is_none() || one.key.as_deref() == standing.key();
-        let is_there = |one: &Instance| one.reference.as_ref() == Some(&standing.reference);
-        !all.iter().any(|one| match &one.rendered {
-            // Another key may have taken over its name.
-            Ok(Rendered::Present(_)) | Err(_) => is_of_key(one) || is_there(one),
-            Ok(Rendered::Kept(_)) => is_of_key(one),
-            Ok(Rendered::Absent) => false,
-        })
+    let stay = all.iter().filter(|one| !matches!(one.rendered, Ok(Rendered::Absent)));
+    let keys: BTreeSet<Option<&str>> = stay.clone().map(|one| one.key.as_deref()).collect();
+    // Another key may have taken over its name.
+    let made = stay.filter(|one| !matches!(one.rendered, Ok(Rendered::Kept(_))));
+    let places: BTreeSet<&Reference> = made.filter_map(|one| one.reference.as_ref()).collect();
+    let is_kept = |standing: &TargetObject| {
+        keys.contains(&None) || keys.contains(&standing.key()) || places.contains(&standing.reference)
     };
+    let is_left = |standing: &&TargetObject| !is_kept(standing);
     match rule.is_several() {
         true => render::instances(observed, rule, place).filter(is_left).collect(),
         false => render::standing(observed, rule, place).filter(is_left).into_iter().collect(),

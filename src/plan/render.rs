@@ -342,7 +342,7 @@ pub fn judged(mapping: &Mapping) -> impl Iterator<Item = &ObjectRule> {
 pub fn judge_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
     for rule in judged(mapping) {
         let items = rule.for_each.as_ref().map(|each| super::each::keyed(each, &mut scope.clone()));
-        let items = items.and_then(Result::ok).unwrap_or_default();
+        let items: BTreeMap<_, _> = items.and_then(Result::ok).unwrap_or_default().into_iter().collect();
         let is_left_out = |scope: &Scope, when: &Expression| when.holds(scope) == Ok(false);
         let mut left_out = BTreeSet::new();
         match (&rule.when, &rule.for_each) {
@@ -362,7 +362,7 @@ pub fn judge_objects(mapping: &Mapping, observed: &Observed, place: &Place, scop
         let mut state = object_state(observed, rule, place, |standing| {
             let mut object = standing.object.clone();
             if rule.is_asked {
-                let item = items.iter().find(|(key, _)| standing.key() == Some(key.as_str())).map(|(_, item)| item);
+                let item = standing.key().and_then(|key| items.get(key));
                 let is_ready = matches!(observed.state_of(standing), Ok(super::observed::ObjectState::Ours(_)))
                     && state(mapping, observed, rule, standing, item, scope) == Ok(Readiness::Ready);
                 Arc::make_mut(&mut object)[VERDICT] = json!(is_ready);
