@@ -27,7 +27,7 @@ use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
 use crate::object::marks::{self, Owner, Reference};
-use crate::object::{ClusterName, Key, decoded, json_text, metadata};
+use crate::object::{ClusterName, Key, decoded, json_text, metadata, shortened};
 use crate::plan::{Action, Cause, Intent, Outcome, Reason, SourcePatch, TargetObject};
 use crate::server::metrics::WriteResult;
 
@@ -61,6 +61,9 @@ const SHORTEST: usize = 6;
 const MOST_QUOTED: usize = 64;
 /// Bytes that are searched, a message once for each value: some 50 ms.
 const MOST_SEARCHED: usize = 64 << 20;
+/// Characters of what is remembered and logged of a source: ten thousand of one tenant may be refused, each with a text as long as
+/// an object.
+pub const MOST_SAID: usize = 4096;
 const LEFT_OUT: &str = "the server's message quotes a secret and is left out";
 const NOT_SEARCHED: &str = "the server's message is too long to be searched for secrets, and is left out";
 
@@ -70,6 +73,17 @@ impl Secrets {
         if is_secret(object) {
             self.0.lock().push(object.clone());
         }
+    }
+
+    /// What is kept of a server's message about a request, with this body if it has one. A webhook says what it likes, and in kcp
+    /// each tenant can have one.
+    fn told(&self, message: String, body: Option<&Value>) -> String {
+        // First, for half a secret would not be found.
+        let message = match body {
+            Some(body) => self.without(message, body),
+            None => message,
+        };
+        shortened(&message, MOST_SAID)
     }
 
     /// A server's message about a request with this body, without the values in it that are secret.
@@ -295,20 +309,16 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// What a server says of what was written may quote it.
+    /// What a server says of what was written may quote it, and be as long as a webhook likes.
     fn without_secrets(&self, action: &Action, error: RequestError) -> RequestError {
-        let patched;
         let body = match action {
-            Action::Apply { body, .. } => &**body,
-            Action::PatchStatus { values, .. } => {
-                patched = json!(values);
-                &patched
-            }
-            _ => return error,
+            Action::Apply { body, .. } => Some(Cow::Borrowed(&**body)),
+            Action::PatchStatus { values, .. } => Some(Cow::Owned(json!(values))),
+            _ => None,
         };
         match error {
             RequestError::Status(mut status) => {
-                status.message = self.secrets.without(status.message, body);
+                status.message = self.secrets.told(status.message, body.as_deref());
                 RequestError::Status(status)
             }
             error => error,
@@ -853,6 +863,14 @@ mod tests {
         assert_eq!(without(format!("invalid: {one}")), "invalid: (secret)");
         assert_eq!(without(values[..100].join(" ")), LEFT_OUT);
         assert_eq!(without("long".repeat(1 << 20)), NOT_SEARCHED);
+    }
+
+    #[test]
+    fn a_message_is_kept_up_to_a_length_and_not_cut_within_a_secret() {
+        let (secrets, body) = (Secrets::default(), json!({"kind": "Secret", "data": {"key": "aHVudGVyMjI="}}));
+        let message = format!("{}aHVudGVyMjI=", "x".repeat(MOST_SAID - 4));
+        assert_eq!(secrets.told(message, Some(&body)), format!("{}(sec…", "x".repeat(MOST_SAID - 4)));
+        assert_eq!(secrets.told("x".repeat(1 << 20), None).chars().count(), MOST_SAID + 1);
     }
 
     #[test]

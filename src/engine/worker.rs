@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::{Span, debug, info, warn};
 
 use self::parts::{Latest, Part, Progress};
-use super::apply::{ApplyError, Executor, Sum};
+use super::apply::{ApplyError, Executor, MOST_SAID, Sum};
 use super::bodies::observe_whole;
 use super::controller::{Controller, Feed};
 use super::events::Event;
@@ -29,7 +29,7 @@ use crate::multicluster::raw::Unreadable;
 use crate::multicluster::watch::WatchState;
 use crate::multicluster::work_queue::InFlight;
 use crate::object::marks::Reference;
-use crate::object::{Key, metadata};
+use crate::object::{Key, metadata, shortened};
 use crate::plan::observed::all_copies;
 use crate::plan::{
     Action, Answers, Cause, Completion, Evidence, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason,
@@ -767,28 +767,33 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
         }
         Ended::Observed(actions, orphans) => {
             let would: Vec<_> = actions.iter().map(Action::to_string).collect();
-            warn_once(pipeline, key, orphans, format!("would {} (mode: Observe)", would.join(", ")));
+            warn_once(pipeline, key, orphans, &format!("would {} (mode: Observe)", would.join(", ")));
             Requeue::Done
         }
         Ended::Failed(error) => failed(pipeline, key, error),
     }
 }
 
-/// What cannot be seen is reported once for all by its own condition, not by each object that waits for it.
+/// What cannot be seen is reported once for all by its own condition, not by each object that waits for it. A thousand objects may
+/// have a reason each, and a tenant's annotation may be in one.
 fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
     let cause = reasons.cause();
     let orphans = reasons.0.iter().any(|reason| reason.cause == Cause::Orphaned);
-    let (why, of_target) = (reasons.to_string(), reasons.of_target());
-    let news = pipeline.settled(key, Some(Unsettled { cause, orphans, why, of_target, since: Instant::now() }));
+    let why = shortened(&reasons.to_string(), MOST_SAID);
+    let of_target = reasons.of_target();
+    let of_target = of_target.map(|one| Reason { detail: shortened(&one.detail, MOST_SAID), ..one });
+    let unsettled = Unsettled { cause, orphans, why: why.clone(), of_target, since: Instant::now() };
+    let news = pipeline.settled(key, Some(unsettled));
     match cause {
-        None | Some(Cause::Unknown) => debug!(why = %reasons, "not in sync"),
-        Some(cause @ Cause::Waiting) if news => info!(reason = cause.as_str(), why = %reasons, "not in sync"),
-        Some(cause) if news => warn!(reason = cause.as_str(), why = %reasons, "not in sync"),
+        None | Some(Cause::Unknown) => debug!(%why, "not in sync"),
+        Some(cause @ Cause::Waiting) if news => info!(reason = cause.as_str(), %why, "not in sync"),
+        Some(cause) if news => warn!(reason = cause.as_str(), %why, "not in sync"),
         _ => {}
     }
 }
 
-fn warn_once(pipeline: &Pipeline, key: &Key, orphans: bool, why: String) {
+fn warn_once(pipeline: &Pipeline, key: &Key, orphans: bool, why: &str) {
+    let why = shortened(why, MOST_SAID);
     let unsettled = Unsettled { cause: None, orphans, why: why.clone(), of_target: None, since: Instant::now() };
     if pipeline.settled(key, Some(unsettled)) {
         warn!(why, "not in sync");
@@ -803,7 +808,7 @@ fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Requeue {
             Requeue::Retry
         }
         ApplyError::Request { source, .. } => {
-            warn_once(pipeline, key, false, error.to_string());
+            warn_once(pipeline, key, false, &error.to_string());
             source.retry_after().map_or(Requeue::Retry, Requeue::RetryAfter)
         }
     }
