@@ -17,10 +17,13 @@ use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
 use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, ENGINE, Writer};
-use crate::object::metadata;
+use crate::object::{count, metadata};
 
 /// Version of the format. A reader refuses a later one.
 const FORMAT: &str = "1";
+
+/// Kinds, and namespace rules, of one mapping.
+const MOST_NAMED: usize = 256;
 
 const MOMENT: SignedDuration = SignedDuration::from_millis(1);
 
@@ -254,13 +257,18 @@ impl Inventories {
     /// `None`: it is no state store.
     fn read(&self, config_map: &Value) -> Result<Option<Inventory>, RequestError> {
         let format = config_map["data"]["format"].as_str().unwrap_or(FORMAT);
-        if format == FORMAT {
-            return Ok(read(config_map));
-        }
         let name = metadata(config_map, "name");
-        let reason =
-            format!("the ConfigMap `{name}` has format {format}, and this engine reads {FORMAT}: run a later version");
-        Err(self.endpoint.unreadable(&reason))
+        if format != FORMAT {
+            let reason = format!(
+                "the ConfigMap `{name}` has format {format}, and this engine reads {FORMAT}: run a later version"
+            );
+            return Err(self.endpoint.unreadable(&reason));
+        }
+        let store = read(config_map);
+        match store.as_ref().and_then(too_many) {
+            Some(named) => Err(self.endpoint.unreadable(&format!("the ConfigMap `{name}` names {named}"))),
+            None => Ok(store),
+        }
     }
 
     async fn create_namespace(&self) -> Result<bool, RequestError> {
@@ -363,6 +371,18 @@ fn read(config_map: &Value) -> Option<Inventory> {
     })
 }
 
+/// Why a state store is not used: each kind is a watch, and each namespace rule is evaluated for each source. Who can write it could
+/// have the engine do nothing else.
+fn too_many(store: &Inventory) -> Option<String> {
+    let (kinds, rules) = (store.kinds.len(), store.placements.len());
+    let what = format!(
+        "{} and {}, and {MOST_NAMED} of each are the most",
+        count(kinds, "kind"),
+        count(rules, "namespace rule")
+    );
+    (kinds.max(rules) > MOST_NAMED).then(|| format!("{what}: take those out that no document had"))
+}
+
 /// The connection of the home cluster, as a state store tells it.
 pub fn home(config_map: &Value) -> String {
     config_map["data"]["home"].as_str().unwrap_or(DEFAULT_TARGET).to_owned()
@@ -410,6 +430,18 @@ mod tests {
         let is_held = |in_force: &str, release: &str| read(&store(in_force, release)).expect("read").is_held_as_before;
         assert!(is_held(&document_hash("another", ""), ""));
         assert!(!is_held(&document_hash("text", ""), "") && !is_held("", "") && !is_held("x", "y"));
+    }
+
+    #[test]
+    fn one_that_would_have_the_engine_do_nothing_else_is_not_used() {
+        let rules = |number: usize| json!((0..number).map(|rule| format!("n{rule}")).collect::<Vec<_>>()).to_string();
+        let kinds = |number: usize| (0..number).map(|kind| format!("a.test/v1 Kind{kind}\n")).collect::<String>();
+        let store = |of_kinds: usize, of_rules: usize| {
+            let data = json!({"mapping": "a", "kinds": kinds(of_kinds), "placements": rules(of_rules)});
+            too_many(&read(&json!({"data": data})).expect("a state store"))
+        };
+        assert_eq!(store(MOST_NAMED, MOST_NAMED), None);
+        assert!(store(MOST_NAMED + 1, 0).is_some() && store(0, MOST_NAMED + 1).is_some());
     }
 
     /// Another writer, or a request of ours that arrives late, is a conflict.

@@ -1,9 +1,13 @@
 //! Consumer data is only data, and what is secret stays so.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::world::World;
-use super::{LISTS, compiled, edited, fresh, mapping};
+use super::{DATABASES, LISTS, compiled, edited, fresh, mapping};
+use crate::mapping::placement;
+use crate::plan::render;
 
 /// What an expression, a structure or a text would look like.
 fn tempting() -> Value {
@@ -56,6 +60,17 @@ fn the_items_of_a_list_do_not_have_the_work_of_a_template_each() {
     let said = world.settle(&mapping).to_string();
     assert!(said.contains("does more work than one evaluation may"), "{said}");
     assert!(said.contains("object `user[n39]`: the expressions of this source do more work"), "{said}");
+}
+
+/// They are in a ConfigMap on the target, and evaluated each time that a source is looked at.
+#[test]
+fn former_namespace_rules_do_little_work() {
+    let rules = ["former-{{ short_hash(source.metadata.namespace) }}", "much-{{ range(20000) | length }}"];
+    let rules = rules.map(|text| Arc::new(placement::rule(text).expect("a rule")));
+    let mapping = mapping(DATABASES);
+    let places = render::namespaces(&mapping, &rules, &fresh().observe(&mapping));
+    assert_eq!(places.len(), 2, "the mapping's own and one more: {places:?}");
+    assert!(places.iter().any(|place| place.starts_with("former-")));
 }
 
 const SECRET: &str = "hunter2hunter2";

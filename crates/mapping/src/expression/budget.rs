@@ -36,9 +36,9 @@ pub(super) struct Allowance {
     result: AtomicUsize,
 }
 
-impl Default for Allowance {
-    fn default() -> Self {
-        Self { work: AtomicUsize::new(ALL_WORK), result: AtomicUsize::new(ALL_RESULTS) }
+impl Allowance {
+    pub fn of(work: usize) -> Self {
+        Self { work: AtomicUsize::new(work), result: AtomicUsize::new(ALL_RESULTS) }
     }
 }
 

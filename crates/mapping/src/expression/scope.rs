@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::budget::Allowance;
+use super::budget::{ALL_WORK, Allowance};
 use super::tree::{Base, Path, Segment};
 use super::value::Operand;
 use super::{Evaluated, Recorder, Root, Unrendered, Way};
@@ -104,7 +104,12 @@ impl Scope {
 
     /// From now on, limits what all evaluations over this scope and its clones do together.
     pub fn limit(&mut self) {
-        self.allowance = Some(Arc::default());
+        self.limit_to(ALL_WORK);
+    }
+
+    /// The same, to so much work.
+    pub fn limit_to(&mut self, work: usize) {
+        self.allowance = Some(Arc::new(Allowance::of(work)));
     }
 
     pub(super) fn allowance(&self) -> Option<&Arc<Allowance>> {
