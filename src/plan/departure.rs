@@ -4,6 +4,7 @@
 //! self mark, in the kinds of the mapping and of its state store. The finalizer is released only after an uncached read
 //! found nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use json_patch::jsonptr::PointerBuf;
@@ -117,11 +118,12 @@ impl Leaving<'_> {
         for kind in kinds(self.observed).filter(|kind| !self.may_be_removed(kind)) {
             all.reasons.0.extend(self.observed.sees(kind).err());
         }
+        let of_each_rule = one_of_each_rule(self.mapping, self.observed);
         for object in self.observed.objects.own().rev().filter(|one| self.may_exist(one)) {
-            all.extend(self.object(object));
+            all.extend(self.object(object, &of_each_rule));
         }
         if all.actions.is_empty() && !self.is_held_up(&all.reasons) && self.takes_shared() {
-            all.extend(self.shared());
+            all.extend(self.shared(&of_each_rule));
         }
         all
     }
@@ -137,14 +139,14 @@ impl Leaving<'_> {
         !self.may_be_removed(&object.reference.kind) || self.observed.answers.found.contains(&object.reference)
     }
 
-    fn object(&self, object: &TargetObject) -> Step {
+    fn object(&self, object: &TargetObject, of_each_rule: &[&TargetObject]) -> Step {
         let state = match self.observed.state_of(object) {
             Ok(state) => state,
             Err(reason) => return Step::rest(reason),
         };
         let rule = self.mapping.rule(object.rule_id());
         let propagation = rule.map(|rule| rule.propagation).unwrap_or_default();
-        let is_needed = || is_needed(self.mapping, object, self.observed.objects.iter());
+        let is_needed = || is_needed(self.mapping, object, of_each_rule.iter().copied());
         let found = match state {
             _ if object.is_deleting() => Found::BeingDeleted,
             ObjectState::Ours(_) => Found::Ours(Fit::Uncompared { needed: is_needed() }),
@@ -232,12 +234,12 @@ impl Leaving<'_> {
             || (self.observed.phase == Phase::Active && self.observed.objects.shared().next().is_some())
     }
 
-    fn shared(&self) -> Step {
+    fn shared(&self, of_each_rule: &[&TargetObject]) -> Step {
         let mut all = Step::default();
         for object in self.observed.objects.shared().rev().filter(|one| self.may_exist(one)) {
             match self.observed.others_use(object) {
                 Ok(true) => {}
-                Ok(false) => all.extend(self.object(object)),
+                Ok(false) => all.extend(self.object(object, of_each_rule)),
                 Err(reason) => all.extend(Step::rest(reason)),
             }
         }
@@ -321,6 +323,16 @@ impl Leaving<'_> {
         all.retain(|one| self.observed.unclaimed(&one.kind).is_none());
         all
     }
+}
+
+/// Of the objects that still exist, one for all of its rule, where another one may depend on either: a source may have thousands.
+fn one_of_each_rule<'o>(mapping: &Mapping, observed: &'o Observed) -> Vec<&'o TargetObject> {
+    let mut seen = BTreeSet::new();
+    let mut is_first = |one: &'o TargetObject| {
+        let side = one.reference.kind.side;
+        mapping.rule(one.rule_id()).is_some() && seen.insert((one.is_shared, side, one.rule_id()))
+    };
+    observed.objects.iter().filter(|one| is_first(one)).collect()
 }
 
 /// Whether another one of these objects, which still exist, depends on this one. What is beside the source needs nothing of the

@@ -1,6 +1,6 @@
 //! Rows "live, in": a source that wants its objects.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -521,12 +521,15 @@ impl<'a> Live<'a> {
                 && !named.iter().any(|one| one.is_same_object(&object.reference))
                 && observed.others_use(object) != Ok(true)
         };
+        let mut readers = BTreeMap::new();
         for object in observed.objects.shared().filter(is_left) {
             if !selections.is_empty() {
                 all.actions.extend(selections.into_iter().map(Action::ReadAnew));
                 return all;
             }
-            if let Some(reader) = self.unwritten(|other| mapping.depends(other, object.rule_id())) {
+            let id = object.rule_id();
+            let reader = readers.entry(id).or_insert_with(|| self.unwritten(|other| mapping.depends(other, id)));
+            if let Some(reader) = *reader {
                 all.extend(kept_for(object, reader));
                 continue;
             }
