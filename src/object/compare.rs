@@ -176,8 +176,11 @@ fn word(value: &Value) -> String {
         Value::String(text) => text.clone(),
         // By its value; a zero has no sign.
         Value::Number(number) => number.as_f64().map_or_else(String::new, |number| (number + 0.0).to_string()),
-        Value::Array(items) => items.len().to_string(),
-        Value::Object(fields) => fields.len().to_string(),
+        Value::Array(items) => items.iter().map(word).collect::<Vec<_>>().join(","),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| format!("{name}:{}", word(value)));
+            fields.collect::<Vec<_>>().join(",")
+        }
         other => other.to_string(),
     }
 }
@@ -350,6 +353,14 @@ mod tests {
         let mut without = actual(json!([{"name": "bob"}, ann]));
         without["tags"] = json!(["x"]);
         assert_eq!(differing(&desired, &without), ["/tags/0"]);
+    }
+
+    /// Whoever can write managedFields on a target makes a set of any list, and its items are looked for by their words.
+    #[test]
+    fn items_of_a_set_are_told_apart_by_all_that_they_hold() {
+        let words: BTreeSet<String> = (0..100).map(|number| word(&json!({"a": [{"b": number}], "c": null}))).collect();
+        assert_eq!(words.len(), 100);
+        assert_eq!(word(&json!({"a": [1.0, {"b": -0.0}]})), word(&json!({"a": [1, {"b": 0}]})));
     }
 
     #[test]
