@@ -174,10 +174,11 @@ fn traced(pipeline: &Pipeline, observed: &Observed, context: Context, is_whole: 
     let hasher = RandomState::new();
     let mask = |value: &str| format!("redacted-{:016x}", hasher.hash_one(value));
     let (key, past) = (observed.subject.key.clone(), context.past.clone());
-    let saved = Saved::of(&pipeline.generation_of(&observed.subject.key).mapping, observed, context, &mask).ok();
-    match saved.as_ref().and_then(|saved| saved.trace().ok()) {
-        Some(trace) => TracedSource { trace, saved: saved.filter(|_| is_whole) },
-        None => unseen(pipeline, &key, past, "it cannot be kept".to_owned()),
+    let saved = Saved::of(&pipeline.generation_of(&observed.subject.key).mapping, observed, context, &mask);
+    let why = saved.as_ref().err().map_or("it cannot be kept".to_owned(), ToString::to_string);
+    match saved.as_ref().ok().and_then(|saved| saved.trace().ok()) {
+        Some(trace) => TracedSource { trace, saved: saved.ok().filter(|_| is_whole) },
+        None => unseen(pipeline, &key, past, why),
     }
 }
 

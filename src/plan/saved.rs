@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use data_encoding::BASE64;
+use serde::ser::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -15,7 +16,7 @@ use super::{Observed, render};
 use crate::mapping::Mapping;
 use crate::mapping::compile::{Compiled, compile};
 use crate::object::compare::differences;
-use crate::object::{decoded, marks};
+use crate::object::{decoded, json_text, marks};
 use crate::yaml;
 
 /// One source on one target, with all that its decision follows from.
@@ -66,7 +67,8 @@ impl Saved {
         mask: &dyn Fn(&str) -> String,
     ) -> Result<Self, serde_json::Error> {
         let mut tree = serde_json::to_value(observed)?;
-        let masks = Masks::of(&tree, mask);
+        let much = || serde_json::Error::custom("too many values of Secrets would have to be left out of it");
+        let masks = Masks::of(&tree, mask).ok_or_else(much)?;
         masks.redact(&mut tree);
         let mut redacted: Observed = serde_json::from_value(tree.clone())?;
         let hashes = other_hashes(mapping, observed, &redacted);
@@ -153,6 +155,10 @@ struct Masks<'m> {
 /// A shorter value is replaced where it is a word: it may be a part of any.
 const SHORTEST: usize = 6;
 
+/// Bytes that are searched, all that is kept once for each value: a second, in which an engine does nothing else. A tenant's Secret
+/// may have ten thousands.
+const MOST_SEARCHED: usize = 1 << 30;
+
 /// kubectl keeps the whole object here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -163,15 +169,19 @@ const FREE: [&str; 2] = ["labels", "annotations"];
 const QUOTES: [&str; 4] = ["detail", "refused_status", "status_failed", "read_failed"];
 
 impl<'m> Masks<'m> {
-    fn of(tree: &Value, mask: &'m dyn Fn(&str) -> String) -> Self {
+    /// `None`: they are more than can be searched for.
+    fn of(tree: &Value, mask: &'m dyn Fn(&str) -> String) -> Option<Self> {
         let mut masks = Self { mask, all: Vec::new(), names: Vec::new() };
         masks.collect(tree);
         let Self { all, names, .. } = &mut masks;
+        all.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then(one.cmp(other)));
+        all.dedup();
+        if all.len().saturating_mul(json_text(tree).len()) > MOST_SEARCHED {
+            return None;
+        }
         let is_named = |value: &str| names.iter().any(|name| masked(name.clone(), value, "") != *name);
         all.retain(|(value, _)| !value.is_empty() && !is_named(value));
-        masks.all.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then(one.cmp(other)));
-        masks.all.dedup();
-        masks
+        Some(masks)
     }
 
     fn collect(&mut self, tree: &Value) {

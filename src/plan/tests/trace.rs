@@ -27,6 +27,20 @@ fn saved(world: &World, mapping: &Mapping) -> Saved {
     Saved::of(mapping, observed, context, &mask).expect("it can be kept")
 }
 
+/// The engine has one thread, and looks for each value in all that it knows of a source.
+#[test]
+fn what_would_take_long_to_be_searched_for_secrets_is_not_kept() {
+    let (world, mapping) = (synced(), mapping(DATABASES));
+    let mut observed = world.rested.expect("it came to rest");
+    let mut is_kept = |values: usize| {
+        let data: Value = (0..values).map(|number| (format!("key{number}"), format!("{number:08}"))).collect();
+        let secret = json!({"kind": "Secret", "metadata": {"name": "large"}, "data": data});
+        observed.answers.foreign.insert(Reference::namespace("large"), secret.into());
+        Saved::of(&mapping, &observed, Context::default(), &mask).is_ok()
+    };
+    assert!(is_kept(10) && !is_kept(20_000));
+}
+
 /// What another machine makes of the file, which has to be what this one makes of it.
 fn replayed(world: &World, mapping: &Mapping) -> Trace {
     let saved = saved(world, mapping);
