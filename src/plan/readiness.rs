@@ -129,7 +129,7 @@ impl Case<'_> {
             Some(Reason::waiting(format!("waits for {}: {why}", live::what(&id))))
         };
         // Where one of them is its own, it waits for that one, and for no other that has no original.
-        let own = related::of_key(all, key);
+        let own = related::with_key(all, key);
         let waited = if own.is_some() { Waited::Originals(of_earlier) } else { Waited::Copies(of_earlier) };
         let others = waits.once((position, waited), || {
             let mut needed = all.iter().filter(|one| own.is_none() || one.present().is_some());

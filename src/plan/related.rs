@@ -372,13 +372,13 @@ fn readable(found: &Value, one: &Related) -> Value {
 pub fn missing(rule: &RelatedRule, resolved: &Resolved, key: Option<&str>) -> Option<Reason> {
     let why = |one: &Related| Some(named(rule, one.key.as_deref(), lacking(rule, one)?));
     match resolved {
-        Ok(all) => of_key(all, key).map_or_else(|| all.iter().find_map(why), why),
+        Ok(all) => with_key(all, key).map_or_else(|| all.iter().find_map(why), why),
         Err(reason) => Some(named(rule, None, reason.clone())),
     }
 }
 
 /// The one that an object with this key waits for alone. `None`: it waits for all of them.
-pub fn of_key<'r>(all: &'r [Related], key: Option<&str>) -> Option<&'r Related> {
+pub fn with_key<'r>(all: &'r [Related], key: Option<&str>) -> Option<&'r Related> {
     all.iter().find(|one| key.is_some() && one.key.as_deref() == key)
 }
 
