@@ -14,7 +14,7 @@ use super::approval::Releases;
 use super::inventory::document_hash;
 use super::pipeline::Pipeline;
 use super::pipeline::promotion::Candidate;
-use super::serving::{InForce, Next, Why, compiled, component, is_removal};
+use super::serving::{InForce, Next, Why, compiled, component, is_removal, names_other_sources};
 use super::{Engine, TICK};
 use crate::catalog::{Entry, Standing, both_write, differ_in, have_same_effect};
 use crate::health::Condition as Health;
@@ -136,10 +136,10 @@ impl Engine {
             {
                 return self.go_on(name, &runs, &progress);
             }
-            if progress.stage.wave().is_some() && document_hash(&runs.text, "") == progress.in_force {
+            if in_force.is_none() && is_left_to(&runs, &progress) {
                 return self.take_back(name, &runs, &progress);
             }
-            // The candidate took the place of the document in force, or was taken back.
+            // The candidate took the place of the document in force, and nothing is left that anybody could ask for.
             self.forget_recorded_ledger(name);
             self.end_release(name);
             let is_over = self.pipelines_of(name).all(|pipeline| pipeline.is_release_recorded(""));
@@ -172,21 +172,27 @@ impl Engine {
         }
     }
 
-    /// The file has the text in force again: that is released over the candidate, which goes no further.
+    /// The file does what the document in force did: that is released over the candidate, which goes no further.
     fn take_back(&self, name: &str, in_force: &Mapping, progress: &Progress) {
+        let ledger = match progress.stage {
+            // It went back before: what may go since then is recorded.
+            Stage::Refused(_) => progress.ledger.clone(),
+            Stage::Wave(_) | Stage::Released => Some(self.ledger_back(name, in_force, progress)),
+        };
         let back = Progress {
             release: document_hash(&in_force.text, &progress.candidate),
             in_force: document_hash(&progress.candidate, ""),
             candidate: in_force.text.to_string(),
             stage: Stage::Released,
-            ledger: Some(self.ledger_back(name, in_force, progress)),
+            ledger,
         };
         self.set_progress(name, Some(back));
     }
 
-    /// What may go of what only a candidate made that a part of the sources has followed.
+    /// What may go of what only a candidate made that a part of the sources has followed. What home has of the ledger before counts:
+    /// a process that has just started has opened none.
     fn ledger_back(&self, name: &str, in_force: &Mapping, progress: &Progress) -> Ledger {
-        let before = self.ledger(name).map(|ledger| ledger.former.clone()).unwrap_or_default();
+        let before = progress.ledger.as_ref().map(|ledger| ledger.former.clone()).unwrap_or_default();
         let former = before.iter().cloned().chain([progress.candidate.clone()]).collect();
         let objects: usize = self.pipelines_of(name).map(|pipeline| pipeline.objects()).sum();
         let copies = self.pipelines_of(name).next().map_or(0, |pipeline| pipeline.copies());
@@ -464,6 +470,13 @@ fn does_the_same(document: &Mapping, text: &str) -> bool {
     *document.text == *text || compiled(text).is_some_and(|one| have_same_effect(&one, document))
 }
 
+/// Whether sources may have something of a candidate that the document which runs instead does not make: none of it goes uncounted.
+fn is_left_to(runs: &Mapping, progress: &Progress) -> bool {
+    let may_lose = progress.stage.wave().is_some() || progress.ledger.is_some();
+    let is_other = |one: &Arc<Mapping>| !have_same_effect(one, runs) && !names_other_sources(one, runs);
+    may_lose && compiled(&progress.candidate).as_ref().is_none_or(is_other)
+}
+
 /// Why a candidate reaches all sources at once, whatever the waves are.
 fn cannot_take_steps(in_force: &Mapping, candidate: &Mapping) -> Option<&'static str> {
     let (here, there) = (&in_force.source, &candidate.source);
@@ -489,6 +502,50 @@ fn cannot_take_steps(in_force: &Mapping, candidate: &Mapping) -> Option<&'static
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::Files;
+    use crate::engine::DEFAULT_TARGET;
+    use crate::engine::inventory::Inventory;
+    use crate::engine::tests::{document, engine};
+
+    /// Its author takes it back in the middle of a wave, just before it would have come into force, or once it went back, and may
+    /// write a comment with that.
+    #[tokio::test]
+    async fn what_a_candidate_left_is_counted_once_the_file_has_the_document_before_again() {
+        let (earlier, candidate) = ("earlier".to_owned(), document("first", "ServiceAccount", ""));
+        let ledger = || Some(Ledger::new("before".to_owned(), vec!["earlier".to_owned()], 3));
+        let (wave, refused) = (|| Stage::Wave(Underway::default()), || Stage::Refused("it went back".to_owned()));
+        let both = || Some(vec![earlier.clone(), candidate.clone()]);
+        // The stage and the ledger at home, and the documents that the losses of the file's are compared with.
+        let rows = [
+            ("in a wave", wave(), None, Some(vec![candidate.clone()])),
+            ("in a wave, with the losses of an edit before", wave(), ledger(), both()),
+            ("released, and nowhere in force", Stage::Released, ledger(), both()),
+            ("it went back, and not all of it is gone", refused(), ledger(), Some(vec![earlier.clone()])),
+            ("it went back, and left nothing", refused(), None, None),
+            ("every source was seen at its end", Stage::Released, None, None),
+        ];
+        for (case, stage, ledger, former) in rows {
+            let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
+            let readable = [("first.yaml".to_owned(), document("first", "ConfigMap", "").into_bytes())].into();
+            engine.files = Arc::new(Files { readable, ..Files::default() });
+            engine.update();
+            let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
+            let (generation, resource_version) = (pipeline.generation(), "1".to_owned());
+            let text = generation.mapping.text.clone();
+            let store = Inventory { document: text.clone(), resource_version, ..Inventory::default() };
+            pipeline.confirm(&generation, Ok(store));
+            let in_force = document_hash("the same without a comment", "");
+            let release = document_hash(&candidate, "");
+            let progress = Progress { release, in_force, candidate: candidate.clone(), stage, ledger };
+            let term = Some(engine.shared.lease.number());
+            engine.releases_known(Releases { term, progress: [("first".to_owned(), progress)].into() });
+            let back = engine.progress("first");
+            let is_of_file = |back: &Progress| back.stage == Stage::Released && back.candidate == *text;
+            assert!(back.as_ref().is_none_or(is_of_file), "{case}: {back:?}");
+            let compared = back.and_then(|back| back.ledger).map(|ledger| ledger.former.to_vec());
+            assert_eq!(compared, former, "{case}");
+        }
+    }
 
     /// A text that mends another one is not refused for how long that was out of order, and soaks as long as any.
     #[test]
