@@ -267,6 +267,8 @@ pub(super) struct Attendant {
 pub struct Releases {
     /// The term of the lease in which home was read; `None`: it is not known yet.
     pub term: Option<u64>,
+    /// How often the engine has asked for what home says to be read anew.
+    pub asked: u64,
     pub progress: BTreeMap<String, Progress>,
 }
 
@@ -278,6 +280,8 @@ struct Recorded {
     releases: BTreeMap<String, Progress>,
     /// In which term of the lease they were listed.
     term: Option<u64>,
+    /// How often the engine had asked for that.
+    asked: u64,
     /// What was written of releases without an answer, and when: it may come late, after it was deleted.
     unanswered: Vec<(String, Progress, Instant)>,
     /// When it was looked whether those of releases are there still.
@@ -294,6 +298,11 @@ impl Recorded {
             (*seen, *since) = (held.clone(), Instant::now());
         }
         since.elapsed() >= LOOK
+    }
+
+    /// Whether home is to be read: in another term, or because the engine asks for it.
+    fn is_outdated(&self, term: u64, asked: u64) -> bool {
+        (self.term, self.asked) != (Some(term), asked)
     }
 
     fn is_unanswered(&self, mapping: &str, progress: &Progress) -> bool {
@@ -385,20 +394,21 @@ impl Attendant {
             *recorded = Recorded::default();
             return Vec::new();
         }
-        if recorded.term == Some(term)
+        if !recorded.is_outdated(term, releases.asked)
             && let Err(error) = self.look_again(&releases.progress, recorded).await
         {
             return vec![Problem::Unread(error)];
         }
-        if recorded.term != Some(term) {
+        if recorded.is_outdated(term, releases.asked) {
+            let asked = releases.asked;
             match self.kept().await {
                 Ok(found) => {
                     let mappings = found.iter().filter_map(Record::read).map(|record| record.mapping).collect();
                     let (term, releases) = (Some(term), kept_releases(&found));
-                    let known = Releases { term, progress: releases.clone() };
+                    let known = Releases { term, asked, progress: releases.clone() };
                     let _ = self.events.send(Event::Releases(known)).await;
                     let (looked, unanswered) = (Some(Instant::now()), std::mem::take(&mut recorded.unanswered));
-                    *recorded = Recorded { mappings, releases, unanswered, term, looked, ..Recorded::default() };
+                    *recorded = Recorded { mappings, releases, unanswered, term, asked, looked, ..Recorded::default() };
                     // What was wanted before goes by another record: the engine says what is wanted now.
                     return Vec::new();
                 }
@@ -576,6 +586,15 @@ mod tests {
         assert!(!Problem::Unwritten(RequestError::Status(Box::new(too_large))).is_of_all());
         let lost = RequestError::AnswerLost { url: "https://home".into(), reason: "the connection broke".into() };
         assert!(Problem::Unwritten(lost).is_of_all(), "each request would last as long");
+    }
+
+    #[test]
+    fn home_is_read_anew_in_another_term_and_for_an_engine_that_asks() {
+        let recorded = Recorded { term: Some(1), asked: 7, ..Recorded::default() };
+        for (term, asked, is_outdated) in [(1, 7, false), (2, 7, true), (1, 8, true)] {
+            assert_eq!(recorded.is_outdated(term, asked), is_outdated, "{term} {asked}");
+        }
+        assert!(Recorded::default().is_outdated(0, 0));
     }
 
     /// A create that comes after the record was deleted makes it anew, and nothing else would tell.

@@ -55,6 +55,10 @@ impl Course {
 impl Engine {
     /// What home says of releases is known from now on, in this term of the lease.
     pub(super) fn releases_known(&mut self, releases: Releases) {
+        if releases.asked != self.releases.borrow().asked {
+            // It was read before that was asked for.
+            return;
+        }
         let ledgers = releases.progress.iter().filter_map(|(name, progress)| Some((name, progress.ledger.as_ref()?)));
         ledgers.for_each(|(name, ledger)| self.reread_ledger(name, ledger));
         self.recorded_releases.clone_from(&releases.progress);
@@ -86,6 +90,11 @@ impl Engine {
     /// Has the sources of each mapping follow the documents that home says.
     pub(super) fn follow_releases(&mut self) {
         if !self.are_releases_known() {
+            return;
+        }
+        // Several may say so.
+        if self.running().filter(|pipeline| pipeline.takes_doubt()).count() > 0 {
+            self.releases.send_modify(|releases| (releases.term, releases.asked) = (None, releases.asked + 1));
             return;
         }
         let names: BTreeSet<String> = self.pipelines.keys().map(|slot| slot.mapping.clone()).collect();
@@ -507,6 +516,30 @@ mod tests {
     use crate::engine::inventory::Inventory;
     use crate::engine::tests::{document, engine};
 
+    /// An engine with one mapping.
+    fn serving() -> (Engine, Arc<Pipeline>) {
+        let (mut engine, _) = engine(&[DEFAULT_TARGET]);
+        let readable = [("first.yaml".to_owned(), document("first", "ConfigMap", "").into_bytes())].into();
+        engine.files = Arc::new(Files { readable, ..Files::default() });
+        engine.update();
+        let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
+        (engine, pipeline)
+    }
+
+    /// The state store holds the document of the file, and names this release.
+    fn store(pipeline: &Pipeline, release: &str) {
+        let (generation, resource_version, release) = (pipeline.generation(), "1".to_owned(), release.to_owned());
+        let document = generation.mapping.text.clone();
+        pipeline.confirm(&generation, Ok(Inventory { document, resource_version, release, ..Inventory::default() }));
+    }
+
+    fn home_says(engine: &mut Engine, progress: Option<Progress>) {
+        let term = Some(engine.shared.lease.number());
+        let progress = progress.map(|progress| ("first".to_owned(), progress)).into_iter().collect();
+        let asked = engine.releases.borrow().asked;
+        engine.releases_known(Releases { term, asked, progress });
+    }
+
     /// Its author takes it back in the middle of a wave, just before it would have come into force, or once it went back, and may
     /// write a comment with that.
     #[tokio::test]
@@ -525,26 +558,40 @@ mod tests {
             ("every source was seen at its end", Stage::Released, None, None),
         ];
         for (case, stage, ledger, former) in rows {
-            let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
-            let readable = [("first.yaml".to_owned(), document("first", "ConfigMap", "").into_bytes())].into();
-            engine.files = Arc::new(Files { readable, ..Files::default() });
-            engine.update();
-            let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
-            let (generation, resource_version) = (pipeline.generation(), "1".to_owned());
-            let text = generation.mapping.text.clone();
-            let store = Inventory { document: text.clone(), resource_version, ..Inventory::default() };
-            pipeline.confirm(&generation, Ok(store));
+            let (mut engine, pipeline) = serving();
+            store(&pipeline, "");
+            let text = pipeline.generation().mapping.text.clone();
             let in_force = document_hash("the same without a comment", "");
             let release = document_hash(&candidate, "");
             let progress = Progress { release, in_force, candidate: candidate.clone(), stage, ledger };
-            let term = Some(engine.shared.lease.number());
-            engine.releases_known(Releases { term, progress: [("first".to_owned(), progress)].into() });
+            home_says(&mut engine, Some(progress));
             let back = engine.progress("first");
             let is_of_file = |back: &Progress| back.stage == Stage::Released && back.candidate == *text;
             assert!(back.as_ref().is_none_or(is_of_file), "{case}: {back:?}");
             let compared = back.and_then(|back| back.ledger).map(|ledger| ledger.former.to_vec());
             assert_eq!(compared, former, "{case}");
         }
+    }
+
+    /// A backup of home brings back its record and the name in the state store: nothing is under way that would be looked after.
+    #[tokio::test]
+    async fn home_is_read_anew_where_a_state_store_names_a_release_that_it_did_not_tell_of() {
+        let (mut engine, pipeline) = serving();
+        store(&pipeline, "");
+        home_says(&mut engine, None);
+        store(&pipeline, "restored");
+        engine.judge_and_share();
+        assert!(!engine.are_releases_known());
+        assert!(pipeline.unconfirmed().is_some(), "nothing is planned before");
+        let term = Some(engine.shared.lease.number());
+        engine.releases_known(Releases { term, ..Releases::default() });
+        assert!(!engine.are_releases_known(), "it was read before the state store");
+        home_says(&mut engine, None);
+        assert!(engine.are_releases_known());
+        assert_eq!(pipeline.unconfirmed(), None);
+        store(&pipeline, "restored");
+        engine.judge_and_share();
+        assert!(engine.are_releases_known(), "it is over");
     }
 
     /// A text that mends another one is not refused for how long that was out of order, and soaks as long as any.

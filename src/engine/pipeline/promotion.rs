@@ -26,6 +26,8 @@ pub struct Promotion {
     is_told: bool,
     /// Whether another process of the engine has ended it.
     is_over: bool,
+    /// Whether the state store names one of which home is to be asked.
+    is_doubted: bool,
     /// Sources that follow it, and are not planned with it yet, or whose objects are not complete. `Behind`: nothing says that
     /// they will not be.
     incomplete: BTreeMap<Key, Condition>,
@@ -38,6 +40,16 @@ pub struct Promotion {
 impl Promotion {
     pub fn is_told(&self) -> bool {
         self.is_told
+    }
+
+    /// Whether this is what the state store has to name.
+    pub fn records(&self, release: &str) -> bool {
+        self.recorded.as_ref().is_some_and(|one| one.release == release)
+    }
+
+    /// The state store names a release that this process does not know: nothing is planned before home is read anew.
+    pub fn doubt(&mut self) {
+        (self.is_told, self.is_doubted) = (false, true);
     }
 
     /// Nothing of these sources is left.
@@ -137,8 +149,7 @@ impl Pipeline {
     /// The state store names no release. Where it did, another process has ended it.
     pub fn release_is_over(&self) {
         let mut state = self.state.lock();
-        let recorded = state.promotion.recorded.as_ref().is_some_and(|one| one.release == state.store.release);
-        if recorded && state.unconfirmed.is_none() {
+        if state.promotion.records(&state.store.release) && state.unconfirmed.is_none() {
             (state.promotion.recorded, state.promotion.is_over) = (None, true);
             self.shared.counted.notify_one();
         }
@@ -147,6 +158,11 @@ impl Pipeline {
     /// Whether that is news.
     pub fn takes_end(&self) -> bool {
         std::mem::take(&mut self.state.lock().promotion.is_over)
+    }
+
+    /// The same of a release that home has to tell of.
+    pub fn takes_doubt(&self) -> bool {
+        std::mem::take(&mut self.state.lock().promotion.is_doubted)
     }
 
     /// What the state store has to name.
@@ -176,7 +192,7 @@ impl Pipeline {
     pub fn home_read(&self) {
         let state = &mut *self.state.lock();
         if state.unconfirmed.is_some() {
-            // What it names is read after this.
+            // What it names is read after this, and may have been begun since.
             state.known_releases.clear();
         } else {
             state.known_releases.insert(state.store.release.clone());
@@ -200,17 +216,20 @@ impl Pipeline {
             Arc::ptr_eq(&generation.mapping, document) && Arc::ptr_eq(&generation.target, &in_force.target)
         };
         let known = state.promotion.followed.clone().filter(|known| is_same(known));
-        if known.as_ref().is_some_and(|known| known.waves == waves) {
-            return;
+        let is_news = known.as_ref().is_none_or(|known| known.waves != waves);
+        if is_news {
+            let new = || Arc::new(Generation::new(document.clone(), Phase::Active, in_force.target.clone()));
+            let generation = known.as_ref().map_or_else(new, |known| known.generation.clone());
+            let followed = Followed { generation, waves: waves.to_vec(), started: Instant::now() };
+            state.promotion.followed = Some(Arc::new(followed));
         }
-        let new = || Arc::new(Generation::new(document.clone(), Phase::Active, in_force.target.clone()));
-        let generation = known.as_ref().map_or_else(new, |known| known.generation.clone());
-        let followed = Followed { generation, waves: waves.to_vec(), started: Instant::now() };
-        state.promotion.followed = Some(Arc::new(followed));
         let was_told = std::mem::replace(&mut state.promotion.is_told, true);
         drop(state);
         if !was_told {
             self.told();
+        }
+        if !is_news {
+            return;
         }
         let is_new = |key: &Key| known.as_ref().is_none_or(|known| !self.is_among(known.source(), &known.waves, key));
         let new: Vec<Key> = self.sources_among(&document.source, waves).into_iter().filter(is_new).collect();

@@ -37,8 +37,11 @@ impl Pipeline {
                     // Sources may follow another document from now on.
                     self.shared.counted.notify_one();
                 }
-                if state.known_releases.is_empty() || !state.promotion.is_told() {
+                if !state.promotion.is_told() {
                     state.known_releases.insert(store.release.clone());
+                } else if !state.knows_release(&store.release) {
+                    // Another process has begun it since home was read, or the state store was put back, and home with it.
+                    state.promotion.doubt();
                 }
                 // What nobody recorded has taken in nothing.
                 state.has_served |= !store.resource_version.is_empty();
@@ -244,6 +247,10 @@ impl State {
     fn untold_release(&self) -> Option<String> {
         let is_untold = !self.store.release.is_empty() && !self.promotion.is_told();
         is_untold.then(|| "how far the release of a candidate is, which home tells, is not known yet".to_owned())
+    }
+
+    fn knows_release(&self, release: &str) -> bool {
+        release.is_empty() || self.promotion.records(release) || self.known_releases.contains(release)
     }
 
     fn keep(&mut self, generation: &Generation, store: Inventory) {

@@ -555,7 +555,8 @@ async fn a_release_is_over_that_this_process_knows_and_not_one_that_another_has_
     pipeline.no_release_is_under_way();
     assert!(pipeline.is_over("found"));
     pipeline.confirm(&pipeline.generation(), naming("begun"));
-    assert!(!pipeline.is_over("begun"));
+    assert!(!pipeline.is_over("begun") && pipeline.takes_doubt() && pipeline.unconfirmed().is_some());
+    pipeline.no_release_is_under_way();
     let document = compiled(DOCUMENT).expect("a mapping");
     let begins_and_withdraws = |release: &str| {
         pipeline.record_release(Some(Candidate { document: document.clone(), release: release.into() }));
@@ -564,12 +565,30 @@ async fn a_release_is_over_that_this_process_knows_and_not_one_that_another_has_
     begins_and_withdraws("own");
     assert!(pipeline.is_over("own"));
     pipeline.confirm(&pipeline.generation(), naming("own"));
+    assert!(!pipeline.takes_doubt());
     begins_and_withdraws("next");
     assert!(["own", "next"].iter().all(|release| pipeline.is_over(release)), "the next one may not come to be named");
     pipeline.confirm(&pipeline.generation(), naming("restored"));
-    assert!(!pipeline.is_over("restored"));
+    assert!(!pipeline.is_over("restored") && pipeline.takes_doubt());
     pipeline.home_read();
+    assert!(!pipeline.is_over("restored"), "the engine has not told");
+    pipeline.no_release_is_under_way();
     assert!(pipeline.is_over("restored"));
+}
+
+/// Home was read before the state store: another process may have begun what that names in between.
+#[tokio::test]
+async fn a_release_that_a_slow_state_store_names_is_not_over_because_home_had_none_before() {
+    let pipeline = pipeline(Lease::default());
+    pipeline.home_read();
+    pipeline.no_release_is_under_way();
+    let begun = || Inventory { release: "begun".into(), ..in_force(DOCUMENT) };
+    pipeline.confirm(&pipeline.generation(), Ok(begun()));
+    assert!(!pipeline.is_over("begun") && pipeline.takes_doubt());
+    pipeline.home_read();
+    pipeline.no_release_is_under_way();
+    pipeline.confirm(&pipeline.generation(), Ok(begun()));
+    assert!(pipeline.is_over("begun") && !pipeline.takes_doubt(), "home was read after it was named");
 }
 
 /// Another process may end it, and nothing else would tell.
