@@ -520,7 +520,8 @@ async fn may_lose(executor: &Executor<'_>, reasons: &Reasons, is_compared: bool)
         // What its consumer takes away goes at once, whichever document the source follows.
         let documents = pipeline.compared_with(generation, key);
         let before = follow_each(executor, documents).await;
-        return Loses::As(Prune::Held(lost_by_all(&before, Followed::lost_objects)));
+        let lost = lost_by_all(&before, Followed::lost_objects, Reference::is_same_object);
+        return Loses::As(Prune::Held(lost));
     }
     if pipeline.may_lose(generation, key, held) { Loses::As(Prune::Allowed) } else { Loses::Waits }
 }

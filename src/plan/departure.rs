@@ -397,9 +397,11 @@ pub fn being_deleted(
     })))
 }
 
-/// Whether the loss of an object waits for the end of a release, or for its ledger.
+/// Whether the loss of an object waits for the end of a release, or for its ledger. The documents before may have had its kind in
+/// another version.
 pub fn is_held(observed: &Observed, object: &TargetObject) -> bool {
-    matches!(&observed.limits.prune, Prune::Held(but) if !but.contains(&object.reference))
+    let is_it = |lost: &Reference| lost.is_same_object(&object.reference);
+    matches!(&observed.limits.prune, Prune::Held(but) if !but.iter().any(is_it))
 }
 
 /// A loss that is held.

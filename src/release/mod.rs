@@ -93,9 +93,13 @@ impl Followed {
 }
 
 /// What all of these plans lose of a source. Nothing, where there is none.
-pub fn lost_by_all<T: Ord>(plans: &[Followed], losses: impl Fn(&Followed) -> BTreeSet<T>) -> BTreeSet<T> {
+pub fn lost_by_all<T: Ord>(
+    plans: &[Followed],
+    losses: impl Fn(&Followed) -> BTreeSet<T>,
+    is_same: impl Fn(&T, &T) -> bool,
+) -> BTreeSet<T> {
     let common = |mut all: BTreeSet<T>, one: BTreeSet<T>| {
-        all.retain(|loss| one.contains(loss));
+        all.retain(|loss| one.iter().any(|other| is_same(loss, other)));
         all
     };
     plans.iter().map(losses).reduce(common).unwrap_or_default()
@@ -143,7 +147,7 @@ impl Effect {
             created,
             is_updated: followed.writes.iter().any(updates),
             is_taken_in: now == Now::NotServed && created > 0,
-            lost: &followed.losses() - &lost_by_all(before, Followed::losses),
+            lost: &followed.losses() - &lost_by_all(before, Followed::losses, Loss::eq),
             is_open: followed.rest.as_ref().is_none_or(|reasons| !reasons.is_in_sync()),
             ..Self::default()
         };

@@ -94,6 +94,21 @@ fn a_candidate_is_not_to_blame_for_what_the_documents_before_come_to_as_well() {
     }
 }
 
+/// A consumer takes away an object whose kind the edit has in another version.
+#[test]
+fn documents_that_have_a_kind_in_two_versions_lose_the_same_object() {
+    let plan = |version: &str, name: &str| {
+        let mut writes = vec![delete(name, Evidence::Unwanted)];
+        if let Action::Delete { reference, .. } = &mut writes[0] {
+            reference.kind = Kind::new("example.dev", version, "Widget");
+        }
+        Followed { writes, rest: IN_SYNC }
+    };
+    let lost = |plans: &[Followed]| lost_by_all(plans, Followed::lost_objects, Reference::is_same_object).len();
+    assert_eq!(lost(&[plan("v1", "a"), plan("v2", "a")]), 1);
+    assert_eq!(lost(&[plan("v1", "a"), plan("v2", "b")]), 0);
+}
+
 /// Whatever it follows from: a copy that follows its original only by recreation is lost, if the document before kept it.
 #[test]
 fn what_is_deleted_given_up_and_released_is_lost() {

@@ -7,7 +7,7 @@ use super::{
     DATABASES, changed, database, db, drift, edited, fresh, leave_filter, mapping, of_another_kind, recreate, said,
     source, spec, synced,
 };
-use crate::mapping::Mapping;
+use crate::mapping::{Kind, Mapping};
 use crate::object::compare::remove_pointer;
 use crate::object::generation;
 use crate::object::marks::{self, Reference};
@@ -111,6 +111,13 @@ fn spare(world: &mut World, kind: &str) {
     world.seen.limits.prune = Prune::Held(spared.cloned().collect());
 }
 
+fn spare_in_another_version(world: &mut World) {
+    let databases = world.objects.keys().filter(|reference| reference.kind.kind == "Database");
+    let former = |kind: &Kind| Kind::new(&*kind.group, "v1alpha1", &*kind.kind);
+    let spared = databases.map(|reference| Reference { kind: former(&reference.kind), ..reference.clone() });
+    world.seen.limits.prune = Prune::Held(spared.collect());
+}
+
 /// It follows a document that is not in force yet: until it is, that document takes nothing away.
 #[test]
 #[rustfmt::skip]
@@ -123,6 +130,8 @@ fn a_source_that_follows_a_candidate_loses_nothing_by_it() {
         ("not wanted", |_| {}, &not_wanted,
             "Held; held, True Synced; ; ServiceAccount Database"),
         ("not wanted, by the document in force neither", |world| spare(world, "Database"), &not_wanted,
+            "in sync; held, True Synced; delete Database; ServiceAccount"),
+        ("not wanted, by the document in force neither, which has another version of the kind", spare_in_another_version, &not_wanted,
             "in sync; held, True Synced; delete Database; ServiceAccount"),
         ("of another kind (Orphan)", |_| {}, &of_another_kind("Orphan"),
             "Held; held, True Synced; ; ServiceAccount Database"),
