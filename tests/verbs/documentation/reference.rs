@@ -214,7 +214,7 @@ const LIMITS: [(&str, &str, &str, &str); 18] = [
     ("nesting of a rendered object", "crates/mapping/src/expression/budget.rs", "DEPTH", "levels"),
     ("a JSONPath", "crates/mapping/src/jsonpath.rs", "LENGTH", "bytes"),
     ("objects of one `forEach` or `selector`, for one source", "src/plan/each.rs", "MOST", ""),
-    ("kinds, and namespace rules so far, that a state store names", "src/engine/inventory.rs", "MOST_NAMED", ""),
+    ("kinds that a state store names", "src/engine/inventory.rs", "MOST_KINDS", ""),
     ("writes at one time, for each address", "crates/multicluster/src/lane.rs", "WRITES_AT_ONCE", ""),
 ];
 
