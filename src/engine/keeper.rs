@@ -191,7 +191,7 @@ async fn confirm(
     let found = inventories.get(pipeline.writer.mapping()).await;
     let found = found.map_err(|error| unreadable(generation, &error.to_string()))?;
     match &found {
-        None => pipeline.told_store(),
+        None => pipeline.lacks_store(),
         Some(_) if unanswered.may_be_own() => {}
         Some(_) => pipeline.recorded_by_another(),
     }

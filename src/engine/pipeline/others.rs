@@ -112,6 +112,16 @@ impl Pipeline {
         }
     }
 
+    /// There is no state store. One that was known before this one is confirmed, in a former term for example, is gone.
+    pub fn lacks_store(&self) {
+        let mut state = self.state.lock();
+        if state.unconfirmed.is_some() {
+            state.store.resource_version.clear();
+        }
+        drop(state);
+        self.told_store();
+    }
+
     /// Another target whose state store may hold a later document than this one's: it has not told yet. One that cannot be
     /// reached holds up nothing, and what is in force here goes on.
     pub fn untold_target(&self) -> Option<String> {

@@ -790,6 +790,9 @@ async fn a_finalizer_keeps_no_mapping_from_its_first_state_store_where_no_target
     assert!(heed_home(&pipeline, &beside, &home, None).await.is_ok(), "it holds none");
     other.confirm(&other.generation(), Ok(in_force(DOCUMENT)));
     assert!(heed_home(&pipeline, &beside, &home, None).await.is_err(), "it holds one");
+    other.leadership(pipeline.shared.lease.number() + 1);
+    other.lacks_store();
+    assert!(heed_home(&pipeline, &beside, &home, None).await.is_ok(), "another process led, and it was deleted");
 }
 
 /// The table has nothing of a source that is in sync.
