@@ -553,9 +553,9 @@ impl Engine {
         self.forget_what_never_ran();
         self.hold_candidates();
         self.shared.manager.configure(self.catalog.providers().cloned().collect());
-        self.run_providers();
         let wanted: Vec<Entry> = self.entries().map(|(_, entry)| entry.into_owned()).collect();
         wanted.iter().for_each(|entry| self.note_former_targets(&entry.mapping));
+        self.run_providers();
         let slots: BTreeMap<Slot, String> = wanted.iter().flat_map(|entry| self.slots(&entry.mapping)).collect();
         let stopped: Vec<Slot> = self.pipelines.keys().filter(|slot| !slots.contains_key(slot)).cloned().collect();
         stopped.iter().for_each(|slot| self.stop(slot));
@@ -588,7 +588,7 @@ impl Engine {
 
     /// Runs the providers of every mapping's source and target, also of a document that waits. The state stores of the
     /// default target and of home are read even while no mapping names them, and an edit waits while home is lost.
-    fn run_providers(&self) {
+    fn run_providers(&mut self) {
         let mappings = self.entries().map(|(_, entry)| entry.mapping.clone());
         let mappings: Vec<Arc<Mapping>> = mappings.chain(self.waiting_documents().cloned()).collect();
         let sources = mappings.iter().map(|mapping| mapping.source.clusters.clone());
@@ -597,12 +597,10 @@ impl Engine {
         let targets = targets.chain([DEFAULT_TARGET.to_owned(), self.shared.settings.home.clone()]);
         let targets = targets.filter(|name| self.shared.settings.connections.contains_key(name));
         let targets: BTreeSet<String> = targets.collect();
-        // From now on, nobody asks the others which cluster they are: what is wrong with them would be said for ever.
-        let is_unasked = |name: &&String| !name.contains('/') && !targets.contains(*name);
-        let unasked = self.targets.keys().filter(is_unasked);
-        unasked.for_each(|name| self.shared.instruments.health.remove(&format!("target {name}")));
         let sources = sources.chain(fleets).map(ProviderName::Source);
-        self.shared.manager.run(sources.chain(targets.into_iter().map(ProviderName::Connection)));
+        self.shared.manager.run(sources.chain(targets.iter().cloned().map(ProviderName::Connection)));
+        // Nobody asks the others any more which cluster they are.
+        self.forget_targets(|name, _| !name.contains('/') && !targets.contains(name));
     }
 
     fn controllers(&self) -> impl Iterator<Item = &Arc<Controller>> {

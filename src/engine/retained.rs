@@ -170,6 +170,7 @@ async fn read_once(target: &Target, shared: &Shared, events: &mpsc::Sender<Event
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::DEFAULT_TARGET;
     use crate::engine::tests::{document, engine};
 
     fn store(target: &str) -> Inventory {
@@ -218,15 +219,15 @@ mod tests {
     /// The leader before may have ended what waited here for a connection.
     #[tokio::test]
     async fn a_mapping_that_never_ran_and_that_no_state_store_names_any_more_is_forgotten() {
-        let (mut engine, _received) = engine(&["home", "other"]);
-        ["home", "other"].iter().for_each(|name| assert!(engine.target(name).is_some()));
+        let (mut engine, _received) = engine(&["home", DEFAULT_TARGET]);
+        ["home", DEFAULT_TARGET].iter().for_each(|name| assert!(engine.target(name).is_some()));
         engine.learn("home".to_owned(), vec![store("{cluster: elsewhere}")]);
         let is_known = |engine: &Engine| engine.catalog.mapping("widgets").is_some();
         assert!(is_known(&engine) && engine.pipelines.is_empty(), "nobody gave its connection");
         engine.leadership();
         engine.learn("home".to_owned(), Vec::new());
         assert!(is_known(&engine), "another target may know it");
-        engine.learn("other".to_owned(), Vec::new());
+        engine.learn(DEFAULT_TARGET.to_owned(), Vec::new());
         assert!(!is_known(&engine));
     }
 }

@@ -102,9 +102,14 @@ impl Engine {
     /// Clusters that their provider no longer lists, and that are no mapping's target any more.
     fn forget_targets_away(&mut self) {
         let used: BTreeSet<String> = self.running().map(|one| one.generation().target.name.clone()).collect();
-        let is_unused = |name: &String, target: &mut Arc<Target>| target.is_away() && !used.contains(name);
-        let away: Vec<(String, Arc<Target>)> = self.targets.extract_if(.., is_unused).collect();
-        for (name, target) in away {
+        self.forget_targets(|name, target| target.is_away() && !used.contains(name));
+    }
+
+    /// Nobody asks these targets for anything any more: what is wrong with them would be said for ever.
+    pub(super) fn forget_targets(&mut self, is_unused: impl Fn(&str, &Target) -> bool) {
+        let unused: Vec<(String, Arc<Target>)> =
+            self.targets.extract_if(.., |name, target| is_unused(name, target)).collect();
+        for (name, target) in unused {
             target.retire();
             self.read.remove(&name);
             for what in ["target", "state stores on target"] {

@@ -94,9 +94,12 @@ async fn a_target_that_no_document_names_any_more_leaves_the_engine_ready() {
     let health = engine.shared.instruments.health.clone();
     for name in ["home", "other"] {
         assert!(engine.target(name).is_some());
-        health.set(&format!("target {name}"), Condition::waiting("it gives no answer"));
+        for what in ["target", "state stores on target"] {
+            health.set(&format!("{what} {name}"), Condition::waiting("it gives no answer"));
+        }
     }
     engine.converge();
-    let lost = health.standings().into_iter().filter(|one| one.component.starts_with("target "));
-    assert_eq!(lost.map(|one| one.component).collect::<Vec<_>>(), ["target home"], "each edit waits for home");
+    let lost = health.standings().into_iter().map(|one| one.component).filter(|one| one.contains("target "));
+    let of_home = ["state stores on target home", "target home"];
+    assert_eq!(lost.collect::<Vec<_>>(), of_home, "each edit waits for home");
 }
