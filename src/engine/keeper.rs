@@ -30,8 +30,7 @@ use crate::object::{are, count};
 use crate::plan::Phase;
 use agreement::{provider, stand_by};
 pub use home::ToldHome;
-use home::tell_home;
-pub(super) use home::{heed_home, home_of_list, look_at_home};
+pub(super) use home::{heed_home, home_of_list, look_at_home, tell_home};
 
 /// How often kinds that are no longer in use are looked for, where there may be some.
 const REVIEW: Duration = Duration::from_secs(30);
@@ -105,21 +104,22 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
 /// What a keeper knows of its own requests. One that failed without the word of a server may still, for a while, reach the state
 /// store, or what home says of the mapping.
 #[derive(Debug, Default)]
-struct Unanswered {
+pub(super) struct Unanswered {
     /// It may bring back a former document, or what was removed.
     write: Late,
     /// It may remove what is there now, unless that is written anew.
     removal: Late,
     /// Whether home could not be told, whatever it said.
     is_home_untold: bool,
-    /// Whether this keeper has written the state store.
-    has_written: bool,
+    /// Whether the state store that is found may be this keeper's own: it has written it, or may have.
+    pub(super) may_be_own: bool,
 }
 
 impl Unanswered {
-    /// Whether what is found may be this keeper's own.
-    fn may_be_own(&self) -> bool {
-        self.has_written || self.write.0.is_some()
+    /// A write of the state store failed.
+    fn store_failed(&mut self, error: &RequestError) {
+        self.write.failed(error);
+        self.may_be_own |= error.retryable();
     }
 }
 
@@ -192,7 +192,7 @@ async fn confirm(
     let found = found.map_err(|error| unreadable(generation, &error.to_string()))?;
     match &found {
         None => pipeline.lacks_store(),
-        Some(_) if unanswered.may_be_own() => {}
+        Some(_) if unanswered.may_be_own => {}
         Some(_) => pipeline.recorded_by_another(),
     }
     let is_other = |found: &Inventory| other_document(found, &generation.mapping).is_some();
@@ -238,10 +238,10 @@ async fn confirm(
         true => wanted,
         false => {
             let stored = inventories.put(&wanted).await.map_err(|error| {
-                unanswered.write.failed(&error);
+                unanswered.store_failed(&error);
                 unreadable(generation, &error.to_string())
             })?;
-            (unanswered.removal, unanswered.has_written) = (Late::default(), true);
+            (unanswered.removal, unanswered.may_be_own) = (Late::default(), true);
             stored
         }
     };
@@ -547,12 +547,17 @@ pub(super) async fn remove(pipeline: &Pipeline, permit: &Permit) -> Result<(), R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::multicluster::request_error::Status;
 
-    /// A write may be found before its answer comes, or without one.
+    /// A write may be found without an answer, and one that was refused never is.
     #[test]
     fn a_state_store_that_this_keeper_may_have_written_is_not_taken_for_anothers() {
-        let lost = Unanswered { write: Late(Some(Instant::now())), ..Unanswered::default() };
-        let written = Unanswered { has_written: true, ..Unanswered::default() };
-        assert_eq!([Unanswered::default(), lost, written].map(|one| one.may_be_own()), [false, true, true]);
+        let lost = RequestError::AnswerLost { url: "https://target".into(), reason: "the connection broke".into() };
+        let refused = RequestError::Status(Box::new(Status { code: 409, ..Status::default() }));
+        let mut unanswered = Unanswered::default();
+        for (error, may_be_own) in [(&refused, false), (&lost, true), (&refused, true)] {
+            unanswered.store_failed(error);
+            assert_eq!(unanswered.may_be_own, may_be_own);
+        }
     }
 }

@@ -203,7 +203,7 @@ async fn read_list(home: &Inventories, mapping: &str) -> Result<Option<Inventory
 
 /// Writes at home what the state store on a target is to say of the document and of the targets, where it is written at all. Gives
 /// when home has it that the document was recorded.
-pub(super) async fn tell_home(
+pub(in crate::engine) async fn tell_home(
     pipeline: &Pipeline,
     generation: &Generation,
     store: &Inventory,

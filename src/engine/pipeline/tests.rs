@@ -12,7 +12,9 @@ use crate::engine::Settings;
 use crate::engine::events::Recorder;
 use crate::engine::interests::{Collection, Related, Topic};
 use crate::engine::inventory::{Former, SourceId};
-use crate::engine::keeper::{check_first, check_sources, heed_home, is_final, look_at_home, remove, wanted};
+use crate::engine::keeper::{
+    Unanswered, check_first, check_sources, heed_home, is_final, look_at_home, remove, tell_home, wanted,
+};
 use crate::engine::retained;
 use crate::engine::serving::compiled;
 use crate::engine::slots::double;
@@ -721,6 +723,19 @@ async fn what_another_process_took_in_is_proven_by_the_state_store_that_it_wrote
     pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
     pipeline.recorded_by_another();
     assert!(pipeline.is_unproven(&key("x")), "this process wrote it");
+}
+
+/// What the other process took in would be no more than forged, until a restart.
+#[tokio::test]
+async fn a_state_store_is_not_taken_for_this_keepers_own_because_home_could_not_be_told() {
+    let lease = Lease::default();
+    let pipeline = pipeline_among([("target".to_owned(), connection())].into(), lease.clone());
+    let generation =
+        run(&pipeline, &DOCUMENT.replace("  objects:", "  targets: {allowed: [target, other]}\n  objects:"));
+    let (permit, mut unanswered) = (lease.permit().expect("a single process has it"), Unanswered::default());
+    let told = tell_home(&pipeline, &generation, &in_force(DOCUMENT), &permit, &mut unanswered).await;
+    assert!(told.expect_err("nobody answers there").contains("/configmaps/"), "home was asked");
+    assert!(!unanswered.may_be_own);
 }
 
 /// A later version may have known a field, and made objects by it that the file here does not name. Only a person can say that they
