@@ -579,8 +579,8 @@ async fn act(
                     observed.absorb(action, outcome);
                 }
                 Err(error) => {
-                    if adds_finalizer(action) && !matches!(error, ApplyError::Stale { .. }) {
-                        executor.pipeline.learned.lock().finalizer.0 = Some(Instant::now());
+                    if let (true, ApplyError::Request { source, .. }) = (adds_finalizer(action), &error) {
+                        executor.pipeline.learned.lock().finalizer.failed(source);
                     }
                     failed = failed.or(Some(error));
                 }

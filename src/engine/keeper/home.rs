@@ -222,7 +222,7 @@ pub(in crate::engine) async fn tell_home(
     }
     let term = pipeline.shared.lease.number();
     told.asked = None;
-    let known = told.list.take().filter(|(of, _)| *of == term && unanswered.write.0.is_none());
+    let known = told.list.take().filter(|(of, _)| *of == term && !unanswered.write.has_failed());
     let stored = async {
         let known = match known {
             Some((_, list)) => Some(list),

@@ -24,11 +24,16 @@ pub const LATE_REQUEST: Duration = Duration::from_secs(120);
 
 /// When a request last failed without the word of a server: it may still take effect.
 #[derive(Debug, Default)]
-pub struct Late(pub Option<Instant>);
+pub struct Late(Option<Instant>);
 
 impl Late {
     pub fn failed(&mut self, error: &RequestError) {
         self.0 = error.retryable().then(Instant::now).or(self.0);
+    }
+
+    /// Whether one failed so, however long ago.
+    pub fn has_failed(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Whether it may still arrive.
@@ -273,7 +278,7 @@ mod tests {
             assert_eq!(late.may_come(), may_come);
         }
         tokio::time::advance(LATE_REQUEST).await;
-        assert!(!late.may_come());
+        assert!(!late.may_come() && late.has_failed());
     }
 
     #[test]
