@@ -429,6 +429,8 @@ pub(super) fn wanted(
     wanted.clusters.extend(pipeline.controller.clusters_with_sources());
     wanted.targets.retain(|name| !pipeline.was_target(name));
     wanted.targets.extend(pipeline.controller.targets().iter().cloned());
+    // It may not have heard of the others yet. Home names a target before that is written to.
+    wanted.targets.extend(generation.mapping.target_rule.as_ref().map(|_| generation.target.name.clone()));
     if pipeline.is_carried_out() {
         wanted.status.clear();
     }

@@ -445,6 +445,19 @@ async fn a_target_that_the_mapping_does_not_run_on_for_now_stays_in_the_state_st
     assert_eq!(named(), names(&["held-up", "target"]), "it is a target again");
 }
 
+/// A keeper may be faster than what tells it of the mapping's targets, and a start goes by what home names.
+#[tokio::test]
+async fn a_target_is_named_with_its_first_state_store_whatever_it_knows_of_the_others() {
+    let pipeline = pipeline(Lease::default());
+    let named = |generation: &Generation| {
+        let source = SourceId { resource: "widgets.example.dev".into(), identity: "hash".into() };
+        wanted(&pipeline, generation, None, source, &BTreeMap::new()).targets
+    };
+    assert_eq!(named(&pipeline.generation()), BTreeSet::new(), "it is the only one");
+    let several = DOCUMENT.replace("  objects:", "  targets: {allowed: [target, other]}\n  objects:");
+    assert_eq!(named(&run(&pipeline, &several)), ["target".to_owned()].into());
+}
+
 #[tokio::test]
 async fn connections_to_one_cluster_are_told_with_the_first_of_them_and_a_fleet_leaves_the_engine_ready() {
     let target = |name: &str, identity: &str, open: Open| {
