@@ -166,14 +166,19 @@ impl Learned {
         }
     }
 
-    /// What was seen of the ends of a cluster's sources is kept under another name of the cluster.
+    /// What was seen of the ends of a cluster's sources is kept under another name of the cluster, where nothing later was.
     fn rename(&mut self, from: &ClusterName, to: &ClusterName) {
         if from == to {
             return;
         }
         for known in [&mut self.deleted, &mut self.let_go] {
             let of_cluster: Vec<_> = known.extract_if(|key, _| key.cluster == *from).collect();
-            known.extend(of_cluster.into_iter().map(|(key, seen)| (key.in_cluster(to.clone()), seen)));
+            for (key, seen) in of_cluster {
+                let last = known.entry(key.in_cluster(to.clone())).or_insert_with(|| seen.clone());
+                if last.1 < seen.1 {
+                    *last = seen;
+                }
+            }
         }
     }
 
@@ -388,6 +393,20 @@ mod tests {
         learned.engage(&key("one").cluster, "identity");
         assert_eq!(learned.missing(&key("one"), LATE_CREATE, start).deleted.as_deref(), Some("u1"));
         assert!(learned.was_let_go(&key("one"), "u2", start));
+    }
+
+    /// A watch may show that the next source of its name was deleted before its cluster is engaged again.
+    #[test]
+    fn of_two_deletions_that_were_seen_under_two_names_of_a_cluster_the_later_one_counts() {
+        let (start, uids) = (Instant::now(), ["u1", "u2"]);
+        for names in [["identity", "one"], ["one", "identity"]] {
+            let mut learned = Learned::default();
+            for ((name, uid), second) in names.into_iter().zip(uids).zip(0..) {
+                learned.saw_deletion(&key(name), uid, start + Duration::from_secs(second));
+            }
+            learned.engage(&key("one").cluster, "identity");
+            assert_eq!(learned.missing(&key("one"), LATE_CREATE, start).deleted.as_deref(), Some("u2"));
+        }
     }
 
     #[test]
