@@ -202,17 +202,23 @@ async fn effect(on: &OnTarget, feed: &Feed, key: &Key) -> Option<Effect> {
     if candidate.mapping.source.resource != in_force.mapping.source.resource {
         return not_told("the candidate reads another version of it");
     }
-    let executor = Executor::looking(pipeline, candidate, &cluster, feed, key);
-    let Some((now, followed)) = follow(&executor, Some(selected)).await else {
-        return unseen("it cannot be read");
-    };
-    // Of a source at rest, the document in force loses nothing.
-    let loses = !followed.losses().is_empty() && !pipeline.is_at_rest(key);
-    let before = match loses || followed.fails() {
-        true => follow_each(&executor, pipeline.compared_with(candidate, key)).await,
-        false => Vec::new(),
-    };
-    Some(Effect::of(now, &followed, &before))
+    loop {
+        let was_at_rest = pipeline.is_at_rest(key);
+        let executor = Executor::looking(pipeline, candidate, &cluster, feed, key);
+        let Some((now, followed)) = follow(&executor, Some(selected)).await else {
+            return unseen("it cannot be read");
+        };
+        // Of a source at rest, the document in force loses nothing.
+        let loses = !followed.losses().is_empty();
+        let before = match loses && !(was_at_rest && pipeline.is_at_rest(key)) || followed.fails() {
+            true => follow_each(&executor, pipeline.compared_with(candidate, key)).await,
+            false => Vec::new(),
+        };
+        // What the document in force took away in between, it does not lose any more, and the candidate is not to blame.
+        if !loses || was_at_rest || !pipeline.is_at_rest(key) {
+            return Some(Effect::of(now, &followed, &before));
+        }
+    }
 }
 
 /// What would show a source that is missing. `None`: it is there, or out of sight.
