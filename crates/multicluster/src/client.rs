@@ -350,9 +350,14 @@ async fn ask(sender: Sender, to: &Destination, access: &Access) -> Result<(), Bo
         }
         Sender::Shared(_) => to.base.to_string(),
     };
-    let found = cluster_identity(&Asked { sender: sender.into(), headers, prefix, base: to.base.clone() }).await?;
-    let url = || to.base.to_string();
-    if found == *to.identity { Ok(()) } else { Err(RequestError::NotPermitted { url: url() }.into()) }
+    let elsewhere = || RequestError::NotPermitted { url: to.base.to_string() };
+    match cluster_identity(&Asked { sender: sender.into(), headers, prefix, base: to.base.clone() }).await {
+        Ok(found) if found == *to.identity => Ok(()),
+        Ok(_) => Err(elsewhere().into()),
+        // It is no answer to the request that waits: a 404 would say that what that asks for is missing, or not served.
+        Err(error) if !error.retryable() && !error.is_forbidden() => Err(elsewhere().into()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A connection that is asked before it is handed out.

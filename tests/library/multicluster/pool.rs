@@ -206,15 +206,21 @@ impl Switch {
     }
 }
 
-/// Answers as a cluster whose `kube-system` has its name for a uid.
+/// Answers as a cluster whose `kube-system` has its name for a uid. The one called `empty` has nothing.
 async fn be(
     cluster: &'static str,
     request: Request<Incoming>,
     heard: &Mutex<Vec<(&'static str, String)>>,
 ) -> Response<Full<Bytes>> {
-    heard.lock().unwrap().push((cluster, format!("{} {}", request.method(), request.uri().path())));
+    let path = request.uri().path().to_owned();
+    heard.lock().unwrap().push((cluster, format!("{} {path}", request.method())));
     // To its end, so that the connection is free for the next one.
     request.into_body().collect().await.expect("the request is read");
+    if cluster == "empty" {
+        let name = path.rsplit('/').next();
+        let missing = json!({"kind": "Status", "reason": "NotFound", "code": 404, "details": {"name": name}});
+        return Response::builder().status(404).body(Full::from(missing.to_string())).expect("an answer");
+    }
     Response::new(Full::from(json!({"metadata": {"uid": cluster}}).to_string()))
 }
 
@@ -256,4 +262,14 @@ async fn nothing_is_read_over_a_connection_that_leads_elsewhere() {
     let error = switch.endpoint.get(&path).await.unwrap_err();
     assert!(error.is_not_permitted(), "{error}");
     assert_eq!(switch.heard(), all("wrong", &[LOOK]), "a missing object elsewhere is no evidence");
+}
+
+#[tokio::test]
+async fn what_says_which_cluster_a_connection_leads_to_is_not_what_a_request_asked_for() {
+    let switch = Switch::start().await;
+    switch.lead_to("empty");
+    let path = ApiPath::object(&resource("configmaps.v1"), "default", "default").unwrap();
+    let error = switch.endpoint.get(&path).await.unwrap_err();
+    assert!(error.is_not_permitted(), "a missing namespace `default` is no missing object of this name: {error}");
+    assert_eq!(switch.heard(), all("empty", &[LOOK, "GET /api/v1/namespaces/default"]), "nothing else was asked");
 }
