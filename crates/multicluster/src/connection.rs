@@ -386,21 +386,27 @@ impl Connection {
         if is_same { Ok(None) } else { Current::build(&self.spec, loaded, self.agent.clone()).map(Some) }
     }
 
-    /// Reads the configuration again because a server refused the credential: a kcp that starts anew, say, writes a new
-    /// token. Whether there is another credential for the same address now; not more often than every [`REREAD_PAUSE`].
-    pub(super) async fn reread(self: &Arc<Self>) -> bool {
-        let Ok(mut rereading) = self.rereading.try_lock() else { return false };
-        if rereading.refused.is_some_and(|at| at.elapsed() < REREAD_PAUSE) {
-            return false;
+    /// Reads the configuration again because a server refused the credential of a client: a kcp that starts anew, say, writes a
+    /// new token. Whether requests to that server have another one now. It is read once for all whom the server refuses at the
+    /// same time, and not more often than every [`REREAD_PAUSE`].
+    pub(super) async fn reread(self: &Arc<Self>, site: &Site, refused: &Arc<Client>) -> bool {
+        let is_replaced = || !Arc::ptr_eq(&site.load_full(), refused);
+        let Ok(mut rereading) = self.rereading.try_lock() else {
+            // Somebody reads it right now, and what that finds is true of this refusal too.
+            drop(self.rereading.lock().await);
+            return is_replaced();
+        };
+        if is_replaced() || rereading.refused.is_some_and(|at| at.elapsed() < REREAD_PAUSE) {
+            return is_replaced();
         }
         rereading.refused = Some(Instant::now());
         let after = self.changed_aside(&mut rereading.reading).await.ok().flatten();
         // A new address is left to `reload`, whose caller replaces the clusters, and who says what is wrong.
-        let after = after.filter(|after| after.address == self.current.load().address);
-        after.is_some_and(|after| {
+        if let Some(after) = after.filter(|after| after.address == self.current.load().address) {
             tracing::info!(connection = self.name(), "the credential was refused, and is another now");
-            self.take(after)
-        })
+            self.take(after);
+        }
+        is_replaced()
     }
 
     /// Uses what was read from now on. Whether it leads to the same cluster is to be confirmed. `false`: it is another address.
@@ -493,14 +499,16 @@ pub(crate) mod tests {
         let connection = open(&path);
         std::fs::remove_file(&path).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        assert_eq!(connection.reread().now_or_never(), None);
-        let (hangs, refused, ()) =
-            tokio::join!(connection.reload(), connection.reread(), tokio::time::advance(PATIENCE));
+        let site = connection.current.load().site.clone();
+        let client = site.load_full();
+        let reread = || connection.reread(&site, &client);
+        assert_eq!(reread().now_or_never(), None);
+        let (hangs, is_replaced, ()) = tokio::join!(connection.reload(), reread(), tokio::time::advance(PATIENCE));
         assert_eq!(
             hangs.expect_err("no answer").to_string(),
             "connection `target`: its configuration cannot be read: its file system has not answered for 30 s"
         );
-        assert!(!refused);
+        assert!(!is_replaced);
         std::fs::write(&path, "clusters: [").expect("whoever waits for it reads it");
         assert!(connection.reload().await.is_err(), "what the first reading found: another would wait");
     }

@@ -346,7 +346,7 @@ impl Endpoint {
                 return sent;
             }
             if !client.refused(header.as_ref()) {
-                let reread = Box::pin(timeout(deadline, self.connection.reread()));
+                let reread = Box::pin(timeout(deadline, self.connection.reread(&self.site, &client)));
                 if !reread.await.unwrap_or(false) {
                     return sent;
                 }

@@ -12,7 +12,7 @@ use sync_engine::multicluster::endpoint::DeleteOptions;
 use sync_engine::multicluster::permit::Lease;
 use sync_engine::multicluster::{ApiPath, Body, Endpoint, RequestError};
 use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Barrier, Notify, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::multicluster::scene::{Folder, PATIENCE, Server, connection, kubeconfig, resource, serve};
@@ -318,6 +318,28 @@ async fn a_new_credential_is_in_use_at_once_and_a_broken_one_is_not() {
     folder.write("kubeconfig", &kubeconfig(&server.url, json!({"token": "c"})));
     connection.reload().await.unwrap();
     endpoint.get(&config_map("x")).await.unwrap();
+}
+
+#[tokio::test]
+async fn each_of_the_requests_that_are_refused_together_is_sent_again_with_the_new_credential() {
+    const TOGETHER: usize = 8;
+    let here = Arc::new(Barrier::new(TOGETHER));
+    let server = serve(move |request| {
+        let (here, is_new) = (here.clone(), request.headers().get("authorization").is_some_and(|it| it == "Bearer b"));
+        async move {
+            if !is_new {
+                here.wait().await;
+            }
+            answer(if is_new { 200 } else { 401 })
+        }
+    })
+    .await;
+    let folder = Folder::with(&kubeconfig(&server.url, json!({"token": "a"})));
+    let endpoint = folder.connection().endpoint();
+    folder.write("kubeconfig", &kubeconfig(&server.url, json!({"token": "b"})));
+    let path = config_map("x");
+    let answers = futures::future::join_all((0..TOGETHER).map(|_| endpoint.get(&path))).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
 }
 
 #[tokio::test]
