@@ -195,12 +195,9 @@ impl Endpoint {
     /// The server's version, and the time of day that its answer tells, in whole seconds.
     pub async fn version(&self) -> Result<(Reply, Option<Timestamp>), RequestError> {
         let path = ApiPath::version();
-        let begun = Instant::now();
-        let answer = self.exchange(Method::GET, &path, None, DEFAULT_DEADLINE, false).await;
-        self.learn("get", begun, answer.as_ref().map(Answer::status));
-        let answer = answer?;
+        let (answer, until) = self.open("get", &path, DEFAULT_DEADLINE, false).await?;
         let time = answer.head().headers().get(DATE).and_then(time);
-        Ok((self.read(&path, answer, begun + DEFAULT_DEADLINE, LONGEST).await?, time))
+        Ok((self.read(&path, answer, until, LONGEST).await?, time))
     }
 
     /// POST on a collection.
@@ -249,15 +246,28 @@ impl Endpoint {
 
     /// Opens a watch; `deadline` is for its first answer.
     pub(super) async fn watch(&self, path: &ApiPath, deadline: Duration) -> Result<Lines, RequestError> {
-        let begun = Instant::now();
-        let opened = Box::pin(self.exchange(Method::GET, path, None, deadline, true)).await;
-        self.learn("watch", begun, opened.as_ref().map(Answer::status));
-        let answer = opened?;
+        let (answer, until) = self.open("watch", path, deadline, true).await?;
         if answer.head().status().is_success() {
             return Ok(Lines::new(answer));
         }
-        let failed = Box::pin(self.read(path, answer, begun + deadline, LONGEST)).await;
+        let failed = Box::pin(self.read(path, answer, until, LONGEST)).await;
         failed.and_then(|_| Err(self.lost(path, "it is no stream".into())))
+    }
+
+    /// A GET up to the head of its answer, and until when that has to end.
+    async fn open(
+        &self,
+        verb: &'static str,
+        path: &ApiPath,
+        deadline: Duration,
+        is_watch: bool,
+    ) -> Result<(Answer, Instant), RequestError> {
+        let begun = Instant::now();
+        let opened = Box::pin(self.exchange(&Method::GET, path, None, deadline, is_watch)).await;
+        // No pause is for what is read.
+        let opened = opened.and_then(|answer| answer.ok_or_else(|| self.not_permitted(path)));
+        self.learn(verb, begun, opened.as_ref().map(Answer::status));
+        Ok((opened?, begun + deadline))
     }
 
     /// A line of a watch came.
@@ -290,20 +300,24 @@ impl Endpoint {
                 self.lane.wait_until_due(self.writes_per_second).await;
             }
             let cluster = logical_cluster(&self.base);
-            let slot = if writes { Some(self.lane.write_slot(cluster).await) } else { None };
-            if let Some(reason) = self.lane.broken() {
-                return Err(self.unreachable(path, reason));
+            loop {
+                let slot = if writes { Some(self.lane.write_slot(cluster).await) } else { None };
+                if let Some(reason) = self.lane.broken() {
+                    return Err(self.unreachable(path, reason));
+                }
+                let begun = Instant::now();
+                let reply = match self.exchange(&method, path, body.as_ref(), deadline, false).await {
+                    Ok(Some(answer)) => self.read(path, answer, begun + deadline, most).await,
+                    // Nobody waits in a slot.
+                    Ok(None) => continue,
+                    Err(error) => Err(error),
+                };
+                self.learn(verb, begun, reply.as_ref().map(|reply| reply.status));
+                if slot.is_some() {
+                    self.lane.wrote(cluster, begun, reply.as_ref().err());
+                }
+                return reply;
             }
-            let begun = Instant::now();
-            let reply = match self.exchange(method, path, body, deadline, false).await {
-                Ok(answer) => self.read(path, answer, begun + deadline, most).await,
-                Err(error) => Err(error),
-            };
-            self.learn(verb, begun, reply.as_ref().map(|reply| reply.status));
-            if slot.is_some() {
-                self.lane.wrote(cluster, begun, reply.as_ref().err());
-            }
-            reply
         })
     }
 
@@ -313,15 +327,16 @@ impl Endpoint {
         self.namespace.as_ref().is_some_and(|namespace| !is_inside(namespace))
     }
 
-    /// One request up to the head of its answer, which may go on for long. A 401 is tried once more with a new credential.
+    /// One request up to the head of its answer, which may go on for long. A 401 is tried once more with a new credential. `None`:
+    /// the server wants no write for a while, and this one was not sent.
     async fn exchange(
         &self,
-        method: Method,
+        method: &Method,
         path: &ApiPath,
-        body: Option<Body>,
+        body: Option<&Body>,
         deadline: Duration,
         is_watch: bool,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<Option<Answer>, RequestError> {
         let uri = Uri::from_maybe_shared(format!("{}{}", self.base, path.as_str()));
         let uri = uri.map_err(|error| self.unreachable(path, error.to_string()))?;
         let mut first = true;
@@ -333,13 +348,12 @@ impl Endpoint {
                 credential.unwrap_or_else(|_| Err(format!("no credential within {} s", deadline.as_secs())));
             let header = credential.and_then(|header| self.confidential(&uri, header));
             let header = header.map_err(|reason| RequestError::Credential { url: self.url_of(path), reason })?;
-            let request = || self.build(&method, &uri, body.as_ref());
-            let sending = self.transmit(&client, path, request, header.as_ref(), is_watch);
+            let sending = self.transmit(&client, path, self.build(method, &uri, body), header.as_ref(), is_watch);
             let sent = timeout(deadline, sending).await;
             let sent =
                 sent.unwrap_or_else(|_| Err(self.lost(path, format!("nothing within {} s", deadline.as_secs()))));
             let is_refused = match &sent {
-                Ok(answer) => answer.head().status() == StatusCode::UNAUTHORIZED,
+                Ok(answer) => answer.as_ref().is_some_and(|answer| answer.head().status() == StatusCode::UNAUTHORIZED),
                 Err(error) => error.code() == Some(401),
             };
             if !(std::mem::take(&mut first) && is_refused) {
@@ -391,32 +405,27 @@ impl Endpoint {
         if self.is_permitted() { Ok(()) } else { Err(Withheld::NotPermitted) }
     }
 
+    /// `None`: the server wants no write for a while.
     async fn transmit(
         &self,
         client: &Arc<Client>,
         path: &ApiPath,
-        request: impl Fn() -> Request<Content>,
+        request: Request<Content>,
         header: Option<&HeaderValue>,
         is_watch: bool,
-    ) -> Result<Answer, RequestError> {
-        loop {
-            match client.send(self.to.as_ref(), request(), header, is_watch).await {
-                Ok(answer) => return Ok(answer),
-                Err(SendError::Withheld(Withheld::Paused)) => {
-                    self.lane.wait_for_pause(logical_cluster(&self.base)).await;
+    ) -> Result<Option<Answer>, RequestError> {
+        match client.send(self.to.as_ref(), request, header, is_watch).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(SendError::Withheld(Withheld::Paused)) => Ok(None),
+            Err(SendError::Withheld(Withheld::NotPermitted)) => Err(self.not_permitted(path)),
+            Err(SendError::Unconfirmed(error)) => {
+                if error.is_not_permitted() {
+                    self.connection.identity().doubt();
                 }
-                Err(SendError::Withheld(Withheld::NotPermitted)) => {
-                    return Err(RequestError::NotPermitted { url: self.url_of(path) });
-                }
-                Err(SendError::Unconfirmed(error)) => {
-                    if error.is_not_permitted() {
-                        self.connection.identity().doubt();
-                    }
-                    return Err(error);
-                }
-                Err(SendError::Connect(reason)) => return Err(self.unreachable(path, reason)),
-                Err(SendError::Lost(reason)) => return Err(self.lost(path, reason)),
+                Err(error)
             }
+            Err(SendError::Connect(reason)) => Err(self.unreachable(path, reason)),
+            Err(SendError::Lost(reason)) => Err(self.lost(path, reason)),
         }
     }
 
@@ -424,6 +433,10 @@ impl Endpoint {
         let url = self.url_of(path);
         let read = timeout_at(until, answer.reply(&url, most)).await;
         read.unwrap_or_else(|_| Err(RequestError::Body { url, reason: "it did not end in time".into() }))
+    }
+
+    fn not_permitted(&self, path: &ApiPath) -> RequestError {
+        RequestError::NotPermitted { url: self.url_of(path) }
     }
 
     fn unreachable(&self, path: &ApiPath, reason: String) -> RequestError {
@@ -488,4 +501,81 @@ fn verb(method: &Method, body: Option<&Body>) -> &'static str {
 /// As servers write `Date`: <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7>.
 fn time(value: &HeaderValue) -> Option<Timestamp> {
     DateTimeParser::new().parse_timestamp(value.to_str().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use sync_engine_mapping::Resource;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::connection::{ConnectionSource, ConnectionSpec};
+    use crate::in_process::{InProcess, Surroundings};
+
+    /// A server whose first answer to a write asks for a minute without any. All connections but the first one are late to say
+    /// where they lead to.
+    #[derive(Default)]
+    struct Busy {
+        is_dialled: AtomicBool,
+        is_written: Arc<AtomicBool>,
+    }
+
+    impl Surroundings for Busy {
+        fn kubeconfig(&self) -> (Uri, String) {
+            (Uri::from_static("http://server"), "token".to_owned())
+        }
+
+        fn dial(&self, _: &Uri) -> io::Result<DuplexStream> {
+            let (ours, stream) = duplex(1 << 16);
+            let is_late = self.is_dialled.swap(true, Ordering::SeqCst);
+            tokio::spawn(converse(stream, is_late, self.is_written.clone()));
+            Ok(ours)
+        }
+
+        fn entropy(&self) -> u64 {
+            1
+        }
+    }
+
+    async fn converse(mut stream: DuplexStream, is_late: bool, is_written: Arc<AtomicBool>) {
+        let mut read = Vec::new();
+        while let Ok(1..) = stream.read_buf(&mut read).await {
+            let is_write = read.starts_with(b"PATCH");
+            let end: &[u8] = if is_write { b"\r\n\r\n{}" } else { b"\r\n\r\n" };
+            if !read.ends_with(end) {
+                continue;
+            }
+            read.clear();
+            let is_first = is_write && !is_written.swap(is_write, Ordering::SeqCst);
+            if is_late && !is_write {
+                sleep(Duration::from_secs(1)).await;
+            }
+            let busy = "429 Too Many Requests\r\nretry-after: 60\r\nconnection: close";
+            let head = if is_first { busy } else { "200 OK" };
+            let body = r#"{"metadata": {"uid": "it"}}"#;
+            let answer = format!("HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            if stream.write_all(answer.as_bytes()).await.is_err() || is_first {
+                return;
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_deadline_of_a_write_that_a_pause_withholds_counts_from_when_it_is_sent() {
+        let source = ConnectionSource::InProcess(InProcess(Arc::new(Busy::default())));
+        let connection = Connection::open(ConnectionSpec { name: "target".to_owned(), source }).expect("a connection");
+        let endpoint = connection.endpoint().leading_to("it");
+        let path = ApiPath::object(&Resource::new("", "v1", "configmaps"), "default", "a").expect("a path");
+        let write = || endpoint.patch(&path, "me", Body::merge_patch("{}"));
+        let begun = Instant::now();
+        let (first, second) = tokio::join!(write(), write());
+        assert_eq!(first.map_err(|error| error.code()).err(), Some(Some(429)));
+        // It was being connected when the server asked for a pause that is longer than the deadline.
+        second.expect("it is sent after the pause");
+        assert!(begun.elapsed() >= Duration::from_secs(60), "{:?}", begun.elapsed());
+    }
 }
