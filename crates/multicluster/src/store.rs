@@ -118,15 +118,29 @@ struct Entry {
     object: Arc<Object>,
     /// The last list in which, or since which, the object was seen.
     list: u32,
-    /// Put by a write's answer, and not yet told by the watch: older events may still arrive.
-    ahead: bool,
+    by: By,
     /// Whether the watch told of it at least once.
     told: bool,
     /// Of an outline, the whole object while somebody has it.
     whole: Weak<Object>,
 }
 
+/// What an object is known from as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Watch,
+    /// The list of its own cluster alone.
+    OwnList,
+    /// The answer to a write alone.
+    Answer,
+}
+
 impl Entry {
+    /// Not yet told by the watch: older events may still arrive.
+    fn is_ahead(&self) -> bool {
+        self.by != By::Watch
+    }
+
     /// The object, whole where somebody has it.
     fn known(&self) -> Arc<Object> {
         self.whole.upgrade().unwrap_or_else(|| self.object.clone())
@@ -342,9 +356,10 @@ impl Store {
         state.doubted_before = state.list;
     }
 
-    /// Whether a write was answered that the watch has not told of: it may be of another history than the watch.
+    /// Whether a write was answered that the watch has not told of: it may be of another history than the watch. What the list of a
+    /// cluster shows is no such answer: most of it is on pages of the list in progress that are still to come.
     pub fn has_untold_answer(&self) -> bool {
-        self.state.lock().objects.values().any(|entry| entry.ahead)
+        self.state.lock().objects.values().any(|entry| entry.by == By::Answer)
     }
 
     /// The same of what a list or an event tells.
@@ -373,7 +388,7 @@ impl Store {
         let Some(key) = key.filter(|key| state.keeps(key) && is_new(key)) else { return Ok(()) };
         let cause = state.cause_of_list();
         let object = state.object(parsed)?;
-        let told = state.replace(&key, object, true);
+        let told = state.replace(&key, object, By::OwnList);
         drop(state);
         told.tell(&key, cause);
         self.bodies.iter().for_each(Bodies::shrink);
@@ -597,17 +612,17 @@ impl State {
             let (is_doubted, is_current) = (entry.list < doubted_before, entry.list == list);
             entry.list = list;
             if is_version(&entry.object, parsed) && !is_doubted {
-                (entry.ahead, entry.told) = (false, true);
+                (entry.by, entry.told) = (By::Watch, true);
                 return Ok(Told::default());
             }
             // A list that began after a write was answered shows this write, or the server has lost it.
-            if entry.ahead && is_current && is_older(parsed.resource_version, entry.object.resource_version()) {
+            if entry.is_ahead() && is_current && is_older(parsed.resource_version, entry.object.resource_version()) {
                 let known = Some(entry.object.clone());
                 return Ok(self.told(key, known.clone(), known, Some(parsed.resource_version)));
             }
         }
         let object = self.object(parsed)?;
-        Ok(self.replace(key, object, false))
+        Ok(self.replace(key, object, By::Watch))
     }
 
     /// What is kept of an object that comes.
@@ -629,17 +644,17 @@ impl State {
         if !newer {
             return Told::default();
         }
-        let mut told = self.replace(key, answer, true);
+        let mut told = self.replace(key, answer, By::Answer);
         let is_same =
             told.before.as_ref().is_none_or(|before| told.after.as_ref().is_some_and(|it| it.uid() == before.uid()));
         told.to.retain(|(id, _)| !is_same || *id != pending.subscriber);
         told
     }
 
-    fn replace(&mut self, key: &Key, object: Arc<Object>, ahead: bool) -> Told {
+    fn replace(&mut self, key: &Key, object: Arc<Object>, by: By) -> Told {
         let version = object.resource_version();
         let former = self.objects.get(key);
-        let told = !ahead || former.is_some_and(|entry| entry.told);
+        let told = by == By::Watch || former.is_some_and(|entry| entry.told);
         if let (Some(bodies), Some(former)) = (&self.bodies, former) {
             bodies.forget(&key.cluster, &former.object);
         }
@@ -649,7 +664,7 @@ impl State {
         };
         self.bodies.iter().for_each(|bodies| bodies.note(&key.cluster, &kept));
         let is_whole = kept.is_whole();
-        let entry = Entry { object: kept, list: self.list, ahead, told, whole };
+        let entry = Entry { object: kept, list: self.list, by, told, whole };
         // The map keeps the key that it has, which all share.
         let before = self.objects.insert(key.clone(), entry).map(|entry| entry.object);
         let former = before.as_ref().and_then(|before| before.owner());
@@ -741,7 +756,7 @@ impl State {
         let Some(entry) = self.objects.get(key) else {
             return self.told(key, None, None, None);
         };
-        let created_anew = entry.ahead
+        let created_anew = entry.is_ahead()
             && entry.object.uid() != last.uid
             && is_older(last.resource_version, entry.object.resource_version());
         if created_anew {
@@ -775,8 +790,9 @@ impl State {
 
     /// Keys that the list of `version` no longer held. What a write put while the list was taken stays.
     fn stale(&self, version: &str) -> Vec<Key> {
-        let stale =
-            |entry: &Entry| entry.list < self.list || entry.ahead && is_older(entry.object.resource_version(), version);
+        let stale = |entry: &Entry| {
+            entry.list < self.list || entry.is_ahead() && is_older(entry.object.resource_version(), version)
+        };
         self.objects.iter().filter(|(_, entry)| stale(entry)).map(|(key, _)| key.clone()).collect()
     }
 
