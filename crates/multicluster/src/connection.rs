@@ -117,6 +117,11 @@ impl ConnectionError {
     pub(super) fn new(connection: &str, why: String) -> Self {
         Self { connection: connection.to_owned(), why }
     }
+
+    /// Its files hang.
+    pub(super) fn unread(connection: &str, why: &str) -> Self {
+        Self::new(connection, format!("its configuration cannot be read: {why}"))
+    }
 }
 
 /// Names in a message.
@@ -376,8 +381,8 @@ impl Connection {
             return self.changed();
         }
         let connection = self.clone();
-        let hangs = |why: String| ConnectionError::new(self.name(), format!("its configuration cannot be read: {why}"));
-        reading.of(move || connection.changed()).await.map_err(hangs)?
+        let read = reading.of(move || connection.changed()).await;
+        read.unwrap_or_else(|why| Err(ConnectionError::unread(self.name(), &why)))
     }
 
     fn changed(&self) -> Changed {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::connection::{
     Connection, ConnectionError, ConnectionSource, ConnectionSpec, Process, Reloaded, flag, listed,
 };
+use super::directory::Reading;
 use super::registry::ProviderName;
 use super::watch::Watches;
 use crate::health::{Condition, Health, Level};
@@ -96,6 +97,9 @@ impl fmt::Debug for CustomProviders {
     }
 }
 
+/// How a connection is opened whose files may hang.
+pub type Opening = Reading<Result<Arc<Connection>, ConnectionError>>;
+
 /// What providers are made from.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
@@ -117,19 +121,21 @@ impl Environment {
         self.connections.get(name).cloned().ok_or_else(missing)
     }
 
-    /// A connection that no command line named: a provider found its configuration.
+    /// A connection that no command line named: a provider found its configuration. A mount that hangs keeps the thread of
+    /// `opening`, however often it is asked.
     ///
     /// # Errors
-    /// The configuration cannot be used.
-    pub async fn open(&self, spec: ConnectionSpec) -> Result<Arc<Connection>, String> {
-        let process = self.process.clone();
+    /// The configuration cannot be used, or not read in time.
+    pub async fn open(&self, spec: ConnectionSpec, opening: &mut Opening) -> Result<Arc<Connection>, String> {
+        let (process, name) = (self.process.clone(), spec.name.clone());
         let is_in_process = matches!(spec.source, ConnectionSource::InProcess(_));
-        let open = move || Connection::of_fleet(spec, &process).map_err(|error| error.to_string());
-        // A mount may hang: files are read on a thread of their own. Servers in this process have none.
-        match is_in_process {
+        let open = move || Connection::of_fleet(spec, &process);
+        // Servers in this process have no files.
+        let opened = match is_in_process {
             true => open(),
-            false => tokio::task::spawn_blocking(open).await.map_err(|error| error.to_string())?,
-        }
+            false => opening.of(open).await.unwrap_or_else(|why| Err(ConnectionError::unread(&name, &why))),
+        };
+        opened.map_err(|error| error.to_string())
     }
 
     /// The condition of a provider.

@@ -12,6 +12,7 @@ use super::discovery::{Collection, changed, home, settled};
 use super::hub::{self, HeldKubeconfigs};
 use crate::Endpoint;
 use crate::connection::{Held, listed};
+use crate::directory::Reading;
 use crate::environment::{Listed, Members};
 use crate::watch::{Selectors, Watches};
 use sync_engine_mapping::object::metadata;
@@ -33,6 +34,7 @@ const MORE_ARGUMENTS: &str = "clusterprofiles.multicluster.x-k8s.io/exec/additio
 pub struct ClusterInventory {
     profiles: Collection,
     access_providers: PathBuf,
+    reading: Reading<Result<AccessProviders, String>>,
     held: HeldKubeconfigs,
 }
 
@@ -48,13 +50,17 @@ impl ClusterInventory {
         let selectors =
             Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
         let profiles = Collection::follow(watches, home(hub), &[profiles], selectors);
-        Self { profiles, access_providers: access_providers.into(), held: HeldKubeconfigs::default() }
+        let (access_providers, reading) = (access_providers.into(), Reading::default());
+        Self { profiles, access_providers, reading, held: HeldKubeconfigs::default() }
     }
 }
 
 impl Members for ClusterInventory {
     async fn look(&mut self) -> Result<Listed, String> {
-        let access = AccessProviders::read(&self.access_providers).await?;
+        let path = self.access_providers.clone();
+        let hangs =
+            |why: String| format!("cannot read the access providers {}: {why}", self.access_providers.display());
+        let access = self.reading.of(move || AccessProviders::read(&path)).await.map_err(hangs)??;
         let profiles = self.profiles.objects("ClusterProfiles (multicluster.x-k8s.io/v1alpha1)").await?;
         let member = |profile: &Value| {
             self.held.member(profile, is_healthy(profile), || (traits_of(profile), access.kubeconfig(profile)))
@@ -121,8 +127,8 @@ enum VariablesOfProfile {
 }
 
 impl AccessProviders {
-    async fn read(path: &Path) -> Result<Self, String> {
-        let text = tokio::fs::read(path).await;
+    fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read(path);
         let text = text.map_err(|error| format!("cannot read the access providers {}: {error}", path.display()))?;
         serde_json::from_slice(&text).map_err(|error| format!("access providers {}: {error}", path.display()))
     }
@@ -188,6 +194,23 @@ fn extension<'c>(cluster: &'c Value, name: &str) -> Option<&'c Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::PATIENCE;
+    use crate::health::Health;
+    use crate::registry::tests::connection;
+
+    /// A pipe that nobody writes to is a file on a mount that hangs.
+    #[tokio::test(start_paused = true)]
+    async fn a_file_of_access_providers_that_hangs_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access-providers");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let (hub, watches) = (connection().endpoint(), Watches::new(Health::default()));
+        let mut inventory = ClusterInventory::new(&hub, "", &Selector::default(), &path, &watches);
+        let (looked, ()) = tokio::join!(inventory.look(), tokio::time::advance(PATIENCE));
+        let why = looked.unwrap_err();
+        assert!(why.ends_with("/access-providers: its file system has not answered for 30 s"), "{why}");
+        std::fs::write(&path, "").expect("whoever waits for it reads it");
+    }
 
     fn access(text: Value) -> AccessProviders {
         serde_json::from_value(text).unwrap()

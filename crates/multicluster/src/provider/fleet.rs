@@ -18,8 +18,8 @@ use tokio::time::sleep;
 use super::fleet_members::FleetMembers;
 use super::kubeconfig::KubeconfigProvider;
 use super::members::{Group, Groups};
-use crate::connection::{Connection, ConnectionSpec};
-use crate::environment::{Environment, Listed, Reporter};
+use crate::connection::{Connection, ConnectionSource, ConnectionSpec};
+use crate::environment::{Environment, Listed, Opening, Reporter};
 use crate::registry::{ClusterSpec, ProviderEvent};
 use crate::silence::look_for_silence;
 use sync_engine_mapping::Traits;
@@ -81,7 +81,8 @@ impl Fleet {
             return pending().await;
         }
         let (tell, mut news) = mpsc::channel(16);
-        let opener = Opener { fleet: name.clone(), environment: environment.clone(), opened: BTreeMap::new() };
+        let of = environment.clone();
+        let opener = || Opener { fleet: name.clone(), environment: of.clone(), ..Opener::default() };
         let mut fleet = Running {
             environment,
             condition,
@@ -93,7 +94,7 @@ impl Fleet {
         };
         let mut tasks = Tasks::new();
         let lists = groups.into_iter().enumerate();
-        let lists = lists.map(|(number, group)| list(group, number, opener.clone(), tell.clone()));
+        let lists = lists.map(|(number, group)| list(group, number, opener(), tell.clone()));
         let mut listing = std::pin::pin!(join_all(lists));
         loop {
             let found = tokio::select! {
@@ -132,24 +133,37 @@ async fn list(mut group: Group, number: usize, mut opener: Opener, tell: mpsc::S
 }
 
 /// Opens the connections to the members of a group, each once.
-#[derive(Clone)]
+#[derive(Default)]
 struct Opener {
     fleet: String,
     environment: Environment,
     opened: BTreeMap<ClusterName, Arc<Connection>>,
+    /// Those that could not be opened yet. The files of some may hang.
+    opening: BTreeMap<ClusterName, (ConnectionSource, Opening)>,
 }
 
 impl Opener {
     async fn connect(&mut self, listed: Listed) -> Found {
-        let Listed { members, traits, mut refused } = listed;
+        let Listed { mut members, traits, mut refused } = listed;
         self.opened.retain(|name, connection| members.get(name) == Some(connection.source()));
+        members.retain(|name, _| !self.opened.contains_key(name));
+        self.opening.retain(|name, (source, _)| members.get(name) == Some(&*source));
         for (name, source) in members {
-            if self.opened.contains_key(&name) {
-                continue;
-            }
-            let spec = ConnectionSpec { name: format!("{}/{name}", self.fleet), source };
-            match self.environment.open(spec).await {
-                Ok(connection) => drop(self.opened.insert(name, connection)),
+            self.opening.entry(name).or_insert_with(|| (source, Opening::default()));
+        }
+        let (fleet, environment) = (&self.fleet, &self.environment);
+        // At the same time: one that hangs keeps no other from being opened.
+        let opened = join_all(self.opening.iter_mut().map(|(name, (source, opening))| async move {
+            let spec = ConnectionSpec { name: format!("{fleet}/{name}"), source: source.clone() };
+            (name.clone(), environment.open(spec, opening).await)
+        }))
+        .await;
+        for (name, opened) in opened {
+            match opened {
+                Ok(connection) => {
+                    self.opening.remove(&name);
+                    self.opened.insert(name, connection);
+                }
                 Err(why) => refused.push(why),
             }
         }
@@ -309,5 +323,41 @@ async fn reload(connection: Arc<Connection>, look_again: Arc<Notify>, configurat
     loop {
         look_again.notified().await;
         configuration.report_reload(connection.name(), &connection.reload().await);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::tests::write;
+    use crate::directory::PATIENCE;
+
+    /// A pipe that nobody writes to is a file on a mount that hangs.
+    #[tokio::test(start_paused = true)]
+    async fn a_member_whose_file_hangs_keeps_no_other_from_being_listed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (hung, works) = (folder.path().join("hung"), folder.path().join("works"));
+        assert!(std::process::Command::new("mkfifo").arg(&hung).status().expect("mkfifo").success());
+        write(&works, "http://127.0.0.1:1");
+        let member = |path: &std::path::Path| {
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            let source = ConnectionSource::Kubeconfig { path: path.to_owned(), context: None };
+            (ClusterName::try_from(name).expect("a name"), source)
+        };
+        let listed = Listed { members: [&hung, &works].map(|path| member(path)).into(), ..Listed::default() };
+        let mut opener = Opener { fleet: "fleet".to_owned(), ..Opener::default() };
+        // Files are read on other threads, which take as long as they take.
+        let found = loop {
+            let (found, ()) = tokio::join!(opener.connect(listed.clone()), tokio::time::advance(PATIENCE));
+            if !found.connections.is_empty() {
+                break found;
+            }
+        };
+        assert_eq!(found.connections.keys().map(ClusterName::as_str).collect::<Vec<_>>(), ["works"]);
+        assert_eq!(
+            found.refused,
+            ["connection `fleet/hung`: its configuration cannot be read: its file system has not answered for 30 s"]
+        );
+        std::fs::write(&hung, "").expect("whoever waits for it reads it");
     }
 }
