@@ -32,10 +32,18 @@ impl fmt::Display for Difference {
 /// compared by value (a server stores `1.0` as `1`), and null is what is not there. In a list that the server merges by key,
 /// others may have items of their own, in any order.
 pub fn differences(desired: &Value, actual: &Value) -> Vec<Difference> {
-    let mut comparison = Comparison { lists: &Lists::of(actual), found: Vec::new() };
+    let lists = Lists::of(actual);
+    let mut comparison = Comparison::new(&lists, WORK);
     comparison.compare(None, desired, Some(actual));
     comparison.found
 }
+
+/// Work that one comparison may do outside of the metadata: some 0.2 s. A unit is about a byte that is hashed. The largest object that
+/// etcd takes needs less; but whoever can write on a target says which of its lists are merged, and by which keys.
+const WORK: usize = 64 << 20;
+/// Work for each value that is looked at, and for each place that differs.
+const VALUE: usize = 64;
+const DIFFERENCE: usize = 512;
 
 /// A way into what is desired. It is written out where something differs: most of the time, nothing does.
 #[derive(Clone, Copy)]
@@ -53,13 +61,13 @@ enum Step<'p> {
 impl Path<'_> {
     /// As a JSON pointer; `any`: with `*` for the items of lists.
     fn written(path: Option<&Self>, any: bool) -> String {
-        let Some(Path { above, at }) = path else { return String::new() };
-        let above = Self::written(*above, any);
-        match at {
-            Step::Field(name) => format!("{above}/{}", escape_pointer(name)),
-            Step::Item(_) if any => format!("{above}/*"),
-            Step::Item(index) => format!("{above}/{index}"),
-        }
+        let steps: Vec<Step<'_>> = std::iter::successors(path, |path| path.above).map(|path| path.at).collect();
+        let written = steps.into_iter().rev().map(|step| match step {
+            Step::Field(name) => format!("/{}", escape_pointer(name)),
+            Step::Item(_) if any => "/*".to_owned(),
+            Step::Item(index) => format!("/{index}"),
+        });
+        written.collect()
     }
 }
 
@@ -67,15 +75,31 @@ struct Comparison<'l> {
     /// Lists that the server merges by key.
     lists: &'l Lists,
     found: Vec<Difference>,
+    /// Work that may still be done. Once it is none, a field of the object is the same or differs as a whole.
+    left: usize,
+    /// Whether it is done in a field that may be given up: not in the metadata, where each write changes something.
+    is_bound: bool,
 }
 
 impl<'l> Comparison<'l> {
+    fn new(lists: &'l Lists, work: usize) -> Self {
+        Self { lists, found: Vec::new(), left: work, is_bound: false }
+    }
+
     fn compare(&mut self, path: Option<&Path<'_>>, desired: &Value, actual: Option<&Value>) {
+        self.charge(VALUE);
+        if self.is_bound && self.left == 0 {
+            return;
+        }
         let below = |at| Path { above: path, at };
         match (desired, actual) {
             (Value::Object(fields), Some(Value::Object(others))) => {
                 for (name, value) in fields {
-                    self.compare(Some(&below(Step::Field(name))), value, others.get(name));
+                    let (field, other) = (below(Step::Field(name)), others.get(name));
+                    match path {
+                        None if name != "metadata" => self.compare_field(&field, value, other),
+                        _ => self.compare(Some(&field), value, other),
+                    }
                 }
             }
             (Value::Array(items), Some(Value::Array(others))) => match self.keys(path) {
@@ -98,21 +122,48 @@ impl<'l> Comparison<'l> {
         }
     }
 
+    /// A field of the object itself. Where its comparison would take too long, it differs as a whole.
+    fn compare_field(&mut self, path: &Path<'_>, desired: &Value, actual: Option<&Value>) {
+        let former = self.found.len();
+        self.is_bound = true;
+        self.compare(Some(path), desired, actual);
+        self.is_bound = false;
+        if self.left == 0 {
+            self.found.truncate(former);
+            if !actual.map_or(desired.is_null(), |actual| same(desired, actual)) {
+                self.differs(Some(path), desired, actual);
+            }
+        }
+    }
+
+    fn charge(&mut self, work: usize) {
+        if self.is_bound {
+            charge(&mut self.left, work);
+        }
+    }
+
     /// The keys of a list that the server merges.
-    fn keys(&self, path: Option<&Path<'_>>) -> Option<&'l [String]> {
-        if self.lists.is_empty() { None } else { self.lists.at(&Path::written(path, true)) }
+    fn keys(&mut self, path: Option<&Path<'_>>) -> Option<&'l [String]> {
+        if self.lists.is_empty() {
+            return None;
+        }
+        let written = Path::written(path, true);
+        self.charge(written.len());
+        self.lists.at(&written)
     }
 
     fn differs(&mut self, path: Option<&Path<'_>>, desired: &Value, actual: Option<&Value>) {
         let text = |value: &Value| String::from_utf8(json_text(value)).unwrap_or_default();
-        let hash = tuple_hash([&*text(desired), &*actual.map(text).unwrap_or_default()], 10);
-        self.found.push(Difference { pointer: Path::written(path, false), hash });
+        let (desired, actual) = (text(desired), actual.map(text).unwrap_or_default());
+        let pointer = Path::written(path, false);
+        self.charge(DIFFERENCE + pointer.len() + desired.len() + actual.len());
+        self.found.push(Difference { pointer, hash: tuple_hash([&*desired, &*actual], 10) });
     }
 
     /// An item of a list that is merged by key, or of a set. A key that has a default may be omitted: of several items that it may
     /// be, the most similar one counts.
     fn compare_item(&mut self, path: &Path<'_>, item: &Value, all: &mut MergedList<'_>) {
-        let mut candidates: Vec<_> = all.alike(item).into_iter().map(Some).collect();
+        let mut candidates: Vec<_> = all.alike(item, &mut self.left).into_iter().map(Some).collect();
         if candidates.is_empty() {
             candidates.push(None);
         }
@@ -124,6 +175,10 @@ impl<'l> Comparison<'l> {
         let least = compared.min_by_key(Vec::len).unwrap_or_default();
         self.found.extend(least);
     }
+}
+
+fn charge(left: &mut usize, work: usize) {
+    *left = left.saturating_sub(work);
 }
 
 /// Items that one may be which omits keys. Of a port without a protocol there are three.
@@ -142,24 +197,31 @@ struct MergedList<'l> {
 type Positions = BTreeMap<Vec<String>, Vec<usize>>;
 
 impl<'l> MergedList<'l> {
-    /// The items that this one may be.
-    fn alike(&mut self, item: &Value) -> Vec<&'l Value> {
+    /// The items that this one may be; none, once no work is `left`.
+    fn alike(&mut self, item: &Value, left: &mut usize) -> Vec<&'l Value> {
+        if *left == 0 {
+            return Vec::new();
+        }
         let (keys, items, is_set) = (self.keys, self.items, self.keys.is_empty());
         let given: Vec<&'l str> = keys.iter().map(String::as_str).filter(|key| item.get(*key).is_some()).collect();
-        let all = self.positions.entry(given.clone()).or_insert_with_key(|given| positions(items, given, is_set));
+        let all = self.positions.entry(given.clone()).or_insert_with_key(|given| positions(items, given, is_set, left));
         let found = words(item, &given, is_set).and_then(|words| all.get(&words)).into_iter().flatten();
         let has_key =
             |other: &Value, key: &str| item.get(key).zip(other.get(key)).is_some_and(|(own, its)| same(own, its));
         let is_it =
             |other: &&Value| if is_set { same(item, other) } else { given.iter().all(|key| has_key(other, key)) };
-        found.filter_map(|position| items.get(*position)).filter(is_it).take(MOST_ALIKE).collect()
+        // Items that differ may have the same words.
+        let found = found.inspect(|_| charge(left, VALUE)).filter_map(|position| items.get(*position));
+        found.filter(is_it).take(MOST_ALIKE).collect()
     }
 }
 
-fn positions(items: &[Value], keys: &[&str], is_set: bool) -> Positions {
+fn positions(items: &[Value], keys: &[&str], is_set: bool, left: &mut usize) -> Positions {
     let mut positions = Positions::new();
     for (position, item) in items.iter().enumerate() {
+        charge(left, VALUE);
         if let Some(words) = words(item, keys, is_set) {
+            charge(left, words.iter().map(String::len).sum());
             positions.entry(words).or_default().push(position);
         }
     }
@@ -168,7 +230,11 @@ fn positions(items: &[Value], keys: &[&str], is_set: bool) -> Positions {
 
 /// What an item has in these keys, or, of a set, is; `None`: it lacks one. Items that are the same have the same words.
 fn words(item: &Value, keys: &[&str], is_set: bool) -> Option<Vec<String>> {
-    if is_set { Some(vec![word(item)]) } else { keys.iter().map(|key| item.get(*key).map(word)).collect() }
+    if is_set {
+        return Some(vec![word(item)]);
+    }
+    let values: Option<Vec<&Value>> = keys.iter().map(|key| item.get(*key)).collect();
+    Some(values?.into_iter().map(word).collect())
 }
 
 fn word(value: &Value) -> String {
@@ -396,10 +462,38 @@ mod tests {
         let items: Vec<Value> = (0..100).map(|n| json!({"name": format!("E{n}"), "value": "a"})).collect();
         let keys = ["name".to_owned()];
         let mut list = MergedList { keys: &keys, items: &items, positions: BTreeMap::new() };
-        assert_eq!(list.alike(&items[7]), [&items[7]]);
+        let mut left = WORK;
+        assert_eq!(list.alike(&items[7], &mut left), [&items[7]]);
         assert!(list.positions[&vec!["name"]].values().all(|found| found.len() == 1));
         let nameless = json!({"value": "b"});
-        assert_eq!(list.alike(&nameless).len(), MOST_ALIKE);
+        assert_eq!(list.alike(&nameless, &mut left).len(), MOST_ALIKE);
+    }
+
+    /// Who writes on a target says that every list in an object is merged by a key that no item has: each item may be any other one.
+    /// And a consumer may have many fields below a long name.
+    #[test]
+    fn a_comparison_does_no_more_work_than_it_may() {
+        const MOST: usize = 1 << 18;
+        let nested = |depth: usize, leaf: u8| (0..depth).fold(json!(leaf), |below, _| json!({"l": vec![below; 4]}));
+        let leaves = |leaf: u8| Value::from_iter((0..100).map(|number| (number.to_string(), leaf)));
+        let below = |name: usize, leaf: u8| Value::from_iter([("k".repeat(name), leaves(leaf))]);
+        let lists = (0..6).map(|above| (format!("/a{}/l", "/l/*".repeat(above)), json!(["k"])));
+        let lists = Lists::of(&json!({"metadata": {"managedFields": lists.collect::<Map<_, _>>()}}));
+        for (what, desired, actual, is_compared) in [
+            ("a list", nested(1, 1), nested(1, 2), true),
+            ("lists in a list", nested(2, 1), nested(2, 2), true),
+            ("four levels of lists", nested(4, 1), nested(4, 2), false),
+            ("six levels of lists", nested(6, 1), nested(6, 2), false),
+            ("a short name", below(10, 1), below(10, 2), true),
+            ("a long name", below(10_000, 1), below(10_000, 2), false),
+        ] {
+            let whole = |a: Value, b: u8| json!({"a": a, "b": b, "c": 1, "metadata": {"labels": {"b": b}}});
+            let mut comparison = Comparison::new(&lists, MOST);
+            comparison.compare(None, &whole(desired, 1), Some(&whole(actual, 2)));
+            let differing: Vec<&str> = comparison.found.iter().map(|one| &*one.pointer).collect();
+            assert_eq!((comparison.left > 0, !differing.contains(&"/a")), (is_compared, is_compared), "{what}");
+            assert!(differing.ends_with(&["/b", "/metadata/labels/b"]), "{what}: the rest is compared all the same");
+        }
     }
 
     #[test]
