@@ -106,15 +106,21 @@ fn non_empty(text: &str) -> String {
 pub fn condition<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
     let wanted = given.text(1)?;
     let found = match given.present(0)? {
-        Some(object) => part(object, |object| find(object, &wanted), given.budget)?,
+        Some(object) => {
+            given.budget.charge(64 * conditions(&object).map_or(0, Vec::len))?;
+            part(object, |object| find(object, &wanted), given.budget)?
+        }
         None => None,
     };
     Ok(found.unwrap_or_else(|| Operand::Absent(Gap::awaited(format!("condition(…, {wanted:?})")))))
 }
 
+fn conditions(object: &Value) -> Option<&Vec<Value>> {
+    object.get("status")?.get("conditions")?.as_array()
+}
+
 fn find<'v>(object: &'v Value, wanted: &str) -> Option<&'v Value> {
-    let conditions = object.get("status")?.get("conditions")?.as_array()?;
-    conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(wanted))
+    conditions(object)?.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(wanted))
 }
 
 /// Whether the controller of an object has seen its latest generation: `status.observedGeneration` has caught up with

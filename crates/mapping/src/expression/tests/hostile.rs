@@ -21,6 +21,8 @@ fn hostile_scope() -> Scope {
             }
         })),
     );
+    let conditions = vec![json!({"type": "Other"}); 100_000];
+    scope.set_object("db", ObjectState::Present(Arc::new(json!({"status": {"conditions": conditions}}))));
     scope
 }
 
@@ -54,6 +56,7 @@ fn work_is_capped() {
         "source.spec.words | map('replace', 'w', source.spec.long)",
         "source.spec.numbers | select('in', source.spec.numbers)",
         "source.spec.list | toyaml | toyaml",
+        "condition(objects.db, 'Ready')",
     ];
     for expression in expressions {
         let outcome = compile(expression).evaluate(&scope);
