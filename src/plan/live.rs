@@ -17,6 +17,7 @@ use super::{
 use crate::mapping::template::Unrendered;
 use crate::mapping::{Adopt, Drift, Mapping, ObjectRule, Propagation, RELATED, Side, SourceRecreated};
 use crate::object::compare::{Difference, differences, escape_pointer};
+use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, Reference};
 use crate::object::metadata;
 
@@ -424,7 +425,7 @@ impl<'a> Live<'a> {
         }
         let (there, pointers) = (lines(&all), all.iter().map(|one| one.pointer.as_str()).collect::<BTreeSet<_>>());
         let is_rendered_anew = pointers.contains(&*hash_pointer());
-        let was_changed = |line: &str| line.split_once(' ').is_some_and(|(_, pointer)| pointers.contains(pointer));
+        let was_changed = |line: &str| line.split_once(' ').is_none_or(|(_, pointer)| pointers.contains(pointer));
         let may_be_desired = |line: &String| there.contains(line) || !is_rendered_anew && was_changed(line);
         known.into_iter().filter(may_be_desired).collect()
     }
@@ -681,8 +682,13 @@ pub fn differing(desired: &Value, object: &Value) -> Vec<String> {
 
 /// The pointers of those that no apply left.
 fn differing_among<'d>(all: &'d [Difference], unkept: &'d BTreeSet<String>) -> impl Iterator<Item = &'d str> {
-    all.iter().filter(move |one| !unkept.contains(&one.to_string())).map(|one| one.pointer.as_str())
+    let is_remembered = *unkept == lines(all);
+    let left = all.iter().filter(move |one| !is_remembered && !unkept.contains(&one.to_string()));
+    left.map(|one| one.pointer.as_str())
 }
+
+/// Bytes of the lines that an object remembers: annotations have 256 KiB together, and the pointers of what was rendered are there.
+const MOST_UNKEPT: usize = 32 << 10;
 
 /// Differences that were left by an apply: lines as [`lines`] makes them.
 fn unkept(object: &Value) -> BTreeSet<String> {
@@ -690,8 +696,13 @@ fn unkept(object: &Value) -> BTreeSet<String> {
     marked.lines().map(str::to_owned).collect()
 }
 
+/// What an object remembers of differences: of too many, one hash of them all.
 fn lines(differences: &[Difference]) -> BTreeSet<String> {
-    differences.iter().map(Difference::to_string).collect()
+    let all: BTreeSet<String> = differences.iter().map(Difference::to_string).collect();
+    match all.iter().map(|line| line.len() + 1).sum::<usize>() <= MOST_UNKEPT {
+        true => all,
+        false => BTreeSet::from([tuple_hash(all.iter().map(String::as_str), 10)]),
+    }
 }
 
 /// Whether a JSON pointer leads to an ownership label or annotation.

@@ -276,6 +276,34 @@ fn what_a_server_stores_otherwise_is_written_once_and_remembered() {
     assert!(reports.contains("was changed at /spec/members"), "{reports}");
 }
 
+/// A consumer may write more of them than the annotations of an object can name: its server would refuse the object for ever.
+#[test]
+fn many_fields_that_a_server_stores_otherwise_are_remembered_by_one_hash() {
+    fn alter(object: &mut Value, _: &str) {
+        let limits = object.pointer_mut("/spec/limits").and_then(Value::as_object_mut);
+        let written = limits.into_iter().flatten().filter(|(_, limit)| **limit == "1000m");
+        written.for_each(|(_, limit)| *limit = json!("1"));
+    }
+    let plain = mapping(DATABASES);
+    let limits: Value = (0..4_000).map(|number| (format!("limit{number}"), "1000m")).collect();
+    let mut world = fresh().with(|world| {
+        world.alters = Some(alter);
+        world.edit_source(|source| source["spec"]["limits"] = limits);
+    });
+    let said = |world: &World| marks::annotation(world.object("Database"), marks::UNKEPT).map(str::to_owned);
+    world.sync(&plain);
+    let remembered = said(&world);
+    assert_eq!(remembered.as_ref().map(String::len), Some(16));
+    world.rests(&plain);
+    world.edit("Database", |object| object["spec"]["limits"]["limit7"] = json!("2"));
+    world.sync(&plain);
+    assert_eq!(world.writes(), ["update Database"], "what the server stores in its place is known");
+    world.edit_source(|source| source["spec"]["limits"]["limit7"] = json!("2"));
+    world.sync(&plain);
+    assert!(world.object("Database")["spec"]["limits"]["limit7"] == "2" && said(&world) != remembered);
+    world.rests(&plain);
+}
+
 #[test]
 fn a_value_that_is_another_one_after_each_write_comes_to_rest() {
     let mut world = stores_another_form();

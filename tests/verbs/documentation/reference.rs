@@ -150,7 +150,7 @@ fn marks() -> Vec<String> {
                 "self mark: a hash of the owner and of the object itself. A copied object has a wrong one",
             ),
             "HASH" => ("annotation", "hash of the object as it was rendered"),
-            "UNKEPT" => ("annotation", "fields that the server did not keep as written, each with a hash of both values; the engine writes such a field again when either value changes"),
+            "UNKEPT" => ("annotation", "fields that the server did not keep as written, each with a hash of both values; the engine writes such a field again when either value changes. Of too many for an annotation, one hash of them all"),
             "ADOPTED_FROM" => ("annotation", "uid of the earlier source, if the object was adopted from it"),
             "TOUCHED" => ("annotation", "time of a write that makes a late delete fail"),
             "FIELDS" => (
