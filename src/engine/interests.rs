@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 
 use crate::mapping::{Kind, Resource};
@@ -137,7 +137,7 @@ impl Interests {
     /// Begins a run of a request, which nobody else runs at the same time.
     pub fn reader(&self, request: &Key) -> Facts<'_> {
         let run = self.index.lock().begin(request);
-        Facts { interests: self, request: request.clone(), run, reads: Vec::new(), open: Vec::new() }
+        Facts { interests: self, request: request.clone(), run, reads: HashSet::new(), open: Vec::new() }
     }
 
     /// Something has changed: who has to run again. A request in flight is among them.
@@ -203,7 +203,7 @@ pub struct Facts<'i> {
     interests: &'i Interests,
     request: Key,
     run: u64,
-    reads: Vec<Arc<Interest>>,
+    reads: HashSet<Arc<Interest>>,
     /// Facts among them that were not in order: a request that waits, waits for them.
     open: Vec<Arc<Interest>>,
 }
@@ -249,32 +249,28 @@ impl Facts<'_> {
     /// Another reader of the same run, for what reads at the same time.
     #[must_use]
     pub fn sibling(&self) -> Self {
-        let (reads, open) = (Vec::new(), Vec::new());
+        let (reads, open) = (HashSet::new(), Vec::new());
         Self { interests: self.interests, request: self.request.clone(), run: self.run, reads, open }
     }
 
     /// What a sibling has read was read in this run.
     pub fn join(&mut self, sibling: Self) {
-        let is_new = |read: &Arc<Interest>| !self.reads.iter().any(|known| Arc::ptr_eq(known, read));
-        let new: Vec<_> = sibling.reads.into_iter().filter(is_new).collect();
-        self.reads.extend(new);
+        self.reads.extend(sibling.reads);
         self.open.extend(sibling.open);
     }
 
     /// Ends the run: drops what it did not read again. `waits`: the request waits for what is open.
     pub fn finish(self, waits: bool) {
-        let has = |all: &[Arc<Interest>], one: &Arc<Interest>| all.iter().any(|read| Arc::ptr_eq(read, one));
+        let open: HashSet<&Arc<Interest>> = self.open.iter().filter(|_| waits).collect();
         let kept = |read: &Arc<Interest>| {
-            has(&self.reads, read) && (!matches!(**read, Interest::Topic(_)) || (waits && has(&self.open, read)))
+            self.reads.contains(read) && (!matches!(**read, Interest::Topic(_)) || open.contains(read))
         };
         self.interests.index.lock().finish(&self.request, self.run, kept);
     }
 
     fn register(&mut self, interest: Interest) -> Arc<Interest> {
         let interest = self.interests.index.lock().register(&self.request, self.run, interest);
-        if !self.reads.iter().any(|known| Arc::ptr_eq(known, &interest)) {
-            self.reads.push(interest.clone());
-        }
+        self.reads.insert(interest.clone());
         interest
     }
 }
@@ -295,10 +291,6 @@ impl Index {
         let known = self.readers.get_key_value(&interest).map(|(known, _)| known.clone());
         let interest = known.unwrap_or_else(|| Arc::new(interest));
         let Some(run) = self.requests.get_mut(request).filter(|run| run.number == number) else { return interest };
-        if run.reads.iter().any(|read| Arc::ptr_eq(read, &interest)) {
-            return interest;
-        }
-        run.reads.push(interest.clone());
         if !self.readers.contains_key(&interest)
             && let Some(collection) = interest.collection()
         {
@@ -307,6 +299,7 @@ impl Index {
         let readers = self.readers.entry(interest.clone()).or_insert_with(|| Vec::with_capacity(1));
         if let Err(at) = readers.binary_search(request) {
             readers.insert(at, request.clone());
+            run.reads.push(interest.clone());
         }
         interest
     }

@@ -65,6 +65,25 @@ fn what_siblings_read_is_of_one_run() {
     assert_eq!(woken(&index, &Interest::Topic(Topic::Approval)), ["a"]);
 }
 
+/// A source with thousands of related objects reads each of them in several plans, and on several targets.
+#[test]
+fn what_is_read_again_is_registered_once() {
+    let index = Interests::default();
+    for _ in 0..2 {
+        let mut reader = index.reader(&key("a"));
+        let mut siblings = [reader.sibling(), reader.sibling()];
+        for name in (0..20_000).map(|number| key(&number.to_string())) {
+            siblings.iter_mut().for_each(|sibling| sibling.object(&Collection::Target, &name, || ()));
+        }
+        siblings.into_iter().for_each(|sibling| reader.join(sibling));
+        assert_eq!(reader.reads.len(), 20_000);
+        reader.finish(false);
+        assert_eq!((index.reads_of(&key("a")).len(), index.size()), (20_000, (1, 20_000)));
+    }
+    index.forget(&key("a"));
+    assert_eq!(index.size(), (0, 0));
+}
+
 #[test]
 fn a_fact_wakes_who_reads_it_now_or_waits_for_it() {
     let index = Interests::default();
