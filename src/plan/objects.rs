@@ -3,20 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::Deref;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::observed::TargetObject;
 use crate::mapping::form;
 use crate::object::marks::{OwnershipRecord, Reference};
 
-/// A list that reads as a slice. Finding one object takes no walk through all.
+/// Finding an object, or taking it out, takes no walk through all: each answer of a server puts one in the place of what was known.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(from = "Kept")]
 pub struct Objects {
-    all: Vec<TargetObject>,
-    /// Positions by a hash: of where an object is, and of its id in the mapping.
+    /// By a number that counts on.
+    #[serde(serialize_with = "in_order")]
+    all: BTreeMap<usize, TargetObject>,
+    /// The numbers by a hash: of where an object is, and of its id in the mapping.
     #[serde(skip)]
     by_place: BTreeMap<u64, Vec<usize>>,
     #[serde(skip)]
@@ -48,14 +49,18 @@ impl Objects {
         self.found(&self.by_id, hashed(id)).into_iter().filter(|one| one.object_id() == id).collect()
     }
 
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &TargetObject> {
+        self.all.values()
+    }
+
     /// Those of the source alone.
     pub fn own(&self) -> impl DoubleEndedIterator<Item = &TargetObject> {
-        self.all.iter().filter(|one| !one.is_shared)
+        self.iter().filter(|one| !one.is_shared)
     }
 
     /// Those that it shares with other sources.
     pub fn shared(&self) -> impl DoubleEndedIterator<Item = &TargetObject> {
-        self.all.iter().filter(|one| one.is_shared)
+        self.iter().filter(|one| one.is_shared)
     }
 
     pub fn has_own(&self) -> bool {
@@ -63,38 +68,32 @@ impl Objects {
     }
 
     pub fn push(&mut self, object: TargetObject) {
-        self.by_place.entry(place(&object.reference)).or_default().push(self.all.len());
-        self.by_id.entry(hashed(object.object_id())).or_default().push(self.all.len());
-        self.all.push(object);
+        let number = self.all.last_key_value().map_or(0, |(last, _)| last + 1);
+        self.by_place.entry(place(&object.reference)).or_default().push(number);
+        self.by_id.entry(hashed(object.object_id())).or_default().push(number);
+        self.all.insert(number, object);
     }
 
-    /// Takes out what is exactly there. Those behind it move up.
+    /// Takes out what is exactly there.
     pub fn remove(&mut self, reference: &Reference) {
-        let is_it = |at: &usize| self.all.get(*at).is_some_and(|one| one.reference == *reference);
-        let Some(gone) = self.by_place.get(&place(reference)).and_then(|all| all.iter().copied().find(is_it)) else {
+        let is_it = |number: &usize| self.all.get(number).is_some_and(|one| one.reference == *reference);
+        let numbers = self.by_place.get(&place(reference)).into_iter().flatten();
+        let Some((number, gone)) = numbers.copied().find(is_it).and_then(|number| self.all.remove_entry(&number))
+        else {
             return;
         };
-        self.all.remove(gone);
-        for index in [&mut self.by_place, &mut self.by_id] {
-            index.retain(|_, positions| {
-                positions.retain(|at| *at != gone);
-                positions.iter_mut().filter(|at| **at > gone).for_each(|at| *at -= 1);
-                !positions.is_empty()
-            });
+        for (index, hash) in [(&mut self.by_place, place(reference)), (&mut self.by_id, hashed(gone.object_id()))] {
+            if let Some(numbers) = index.get_mut(&hash) {
+                numbers.retain(|one| *one != number);
+                if numbers.is_empty() {
+                    index.remove(&hash);
+                }
+            }
         }
     }
 
     fn found(&self, index: &BTreeMap<u64, Vec<usize>>, hash: u64) -> Vec<&TargetObject> {
-        let positions = index.get(&hash).into_iter().flatten();
-        positions.filter_map(|position| self.all.get(*position)).collect()
-    }
-}
-
-impl Deref for Objects {
-    type Target = [TargetObject];
-
-    fn deref(&self) -> &[TargetObject] {
-        &self.all
+        index.get(&hash).into_iter().flatten().filter_map(|number| self.all.get(number)).collect()
     }
 }
 
@@ -116,6 +115,10 @@ impl FromIterator<TargetObject> for Objects {
         all.extend(objects);
         all
     }
+}
+
+fn in_order<S: Serializer>(all: &BTreeMap<usize, TargetObject>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(all.values())
 }
 
 fn place(reference: &Reference) -> u64 {
@@ -144,13 +147,12 @@ mod tests {
         TargetObject::new(reference, object.into())
     }
 
-    /// A source has thousands of objects, and each answer puts one in the place of what was known.
     #[test]
     fn one_that_is_taken_out_leaves_the_others_where_they_are_found() {
         let mut objects: Objects = ["a", "b", "c"].map(|name| object("v1", name)).into_iter().collect();
         objects.remove(&object("v2", "b").reference);
         objects.remove(&object("v1", "d").reference);
-        assert_eq!(objects.len(), 3, "another version is something else here");
+        assert_eq!(objects.iter().count(), 3, "another version is something else here");
         objects.remove(&object("v1", "b").reference);
         objects.push(object("v1", "d"));
         for name in ["a", "c", "d"] {
@@ -159,5 +161,7 @@ mod tests {
         }
         assert!(objects.at(&object("v1", "b").reference).is_none() && objects.with_id("user[b]").is_empty());
         assert_eq!(objects.iter().map(|one| &*one.reference.name).collect::<Vec<_>>(), ["a", "c", "d"]);
+        assert_eq!(objects.all.keys().copied().collect::<Vec<_>>(), [0, 2, 3], "none of the others is touched");
+        assert_eq!((objects.by_place.len(), objects.by_id.len()), (3, 3));
     }
 }

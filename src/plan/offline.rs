@@ -129,7 +129,7 @@ impl World {
         there.into_iter().filter_map(move |target| self.on.get(&target)).flat_map(|objects| objects.iter())
     }
 
-    fn put(&mut self, target: &str, objects: &[TargetObject]) {
+    fn put(&mut self, target: &str, objects: &Objects) {
         let is_beside = |one: &TargetObject| one.reference.kind.side == Side::Source;
         let (beside, there): (Vec<_>, Vec<_>) = objects.iter().cloned().partition(is_beside);
         self.on.insert(None, beside.into_iter().collect());

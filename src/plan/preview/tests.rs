@@ -83,7 +83,7 @@ fn no_field_is_read_from_an_object_that_stands_and_is_not_wanted() {
 fn what_stands_is_recognized_of_a_source_that_does_not_pass_the_filter() {
     let cluster = json!({"apiVersion": "example.dev/v1", "kind": "Cluster"});
     let there = there(&mapping(MAPPING), &scene(json!({"size": 100}), vec![cluster]));
-    let found: Vec<_> = there.iter().map(|(target, objects)| (target.as_str(), objects.len())).collect();
+    let found: Vec<_> = there.iter().map(|(target, objects)| (target.as_str(), objects.iter().count())).collect();
     assert_eq!(found, [("target", 1)]);
 }
 
