@@ -295,6 +295,31 @@ pub fn holder(object: &Value) -> Option<String> {
     Some(format!("{manager} ({})", MANAGED_BY))
 }
 
+/// Labels and annotations that tell whose an object is.
+const OF_WHOM: [&str; 10] = [OWNER, MAPPING, MANAGED_BY, RESOURCE, CLUSTER, NAMESPACE, NAME, OBJECT, SELF, RELEASED];
+
+/// Bytes of one of them; those of an engine are shorter.
+const LONGEST: usize = 1 << 10;
+
+/// Which object it is, and what tells whose it is: a few kilobytes, whatever somebody wrote into it.
+pub fn head(object: &Value) -> Value {
+    let given = |field: &str| object.get("metadata").and_then(|metadata| metadata.get(field));
+    let fields = ["name", "namespace", "uid", "resourceVersion", "deletionTimestamp"];
+    let mut metadata: Map<String, Value> =
+        fields.iter().filter_map(|field| Some(((*field).to_owned(), given(field)?.clone()))).collect();
+    for field in ["labels", "annotations"] {
+        let all = given(field).and_then(Value::as_object).into_iter().flatten();
+        let is_short = |value: &Value| value.as_str().is_some_and(|value| value.len() <= LONGEST);
+        let told = all.filter(|(key, value)| OF_WHOM.contains(&key.as_str()) && is_short(value));
+        metadata.insert(field.to_owned(), told.map(|(key, value)| (key.clone(), value.clone())).collect());
+    }
+    let mut owners = given("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    if owners.any(|owner| owner["controller"] == json!(true)) {
+        metadata.insert("ownerReferences".to_owned(), json!([{"controller": true}]));
+    }
+    json!({"apiVersion": object.get("apiVersion"), "kind": object.get("kind"), "metadata": metadata})
+}
+
 /// Whether two texts of one object, as servers write them, say the same of whom it belongs to. `false` where that cannot be
 /// told at a glance.
 pub fn says_the_same(before: &str, after: &str) -> bool {
@@ -414,6 +439,29 @@ mod tests {
         assert_eq!(known.owner, writer().owner(&source("abc")));
         assert!(known.is(&json!({"metadata": {"uid": "u1"}})) && !known.is(&json!({"metadata": {"uid": "u2"}})));
         assert_eq!(OwnershipRecord::of(&writer(), &object, &reference("copy")), None);
+    }
+
+    /// A source that is not in sync may name a thousand objects of somebody else, and what decides is remembered of each.
+    #[test]
+    fn a_head_tells_whose_an_object_is_and_is_small() {
+        let junk = "x".repeat(1 << 16);
+        for (labels, owners) in [
+            (json!({MAPPING: "main.other", &*junk: "a"}), json!([{"name": junk, "controller": true}])),
+            (json!({"a": "b"}), json!([{"name": junk, "controller": true}])),
+            (json!({"a": "b"}), json!([{"name": junk}])),
+        ] {
+            let annotations =
+                json!({NAME: "db", CLUSTER: "c", RELEASED: "true", UNKEPT: junk, "sync-engine.dev/more": junk});
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": junk}, "metadata": {
+                "name": "a", "uid": "u", "labels": labels, "annotations": annotations, "ownerReferences": owners,
+                "finalizers": [junk],
+            }});
+            let which = |object: &Value| ["name", "uid"].map(|field| metadata(object, field).to_owned());
+            let told = |object: &Value| (holder(object), is_unowned(object), is_released(object), which(object));
+            let head = head(&object);
+            assert!(head.to_string().len() < LONGEST, "{}", head.to_string().len());
+            assert_eq!(told(&head), told(&object));
+        }
     }
 
     #[test]

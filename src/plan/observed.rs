@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::action::Action;
 use super::decision::Decision;
@@ -343,18 +343,7 @@ impl Answers {
     /// What decides, without what is in objects that are foreign: who they belong to is enough.
     #[must_use]
     pub fn without_bodies(mut self) -> Self {
-        for object in self.foreign.values_mut() {
-            let text = |field: &str| object.get(field).cloned().unwrap_or_default();
-            let mut metadata = text("metadata");
-            if let Some(metadata) = metadata.as_object_mut() {
-                metadata.remove("managedFields");
-            }
-            if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-                annotations.retain(|key, _| marks::is_ours_to_write(key));
-            }
-            let head = json!({"apiVersion": text("apiVersion"), "kind": text("kind"), "metadata": metadata});
-            *object = Arc::new(head);
-        }
+        self.foreign.values_mut().for_each(|object| *object = Arc::new(marks::head(object)));
         self
     }
 }
