@@ -345,12 +345,13 @@ pub fn owns_finalizer(observed: &Observed, source: &Value) -> bool {
 /// write.
 fn target_changed(observed: &Observed, source: &Value) -> Option<Reason> {
     let Pin { connection: name, identity } = observed.target.pin.as_ref()?;
-    let mut pins = source::pins(&observed.subject.writer, source);
-    if let Some(among) = &observed.among {
-        // The other targets have pipelines of their own.
-        pins.retain(|connection, pinned| *connection == among.name || pinned == identity);
-    }
-    let changed = !pins.is_empty() && !pins.values().any(|pinned| pinned == identity);
+    let pins = targets::known_pins(observed, source);
+    // The other targets have pipelines of their own.
+    let is_here = |(connection, pinned): &(&String, &String)| {
+        observed.among.as_ref().is_none_or(|among| **connection == among.name || *pinned == identity)
+    };
+    let pins: Vec<_> = pins.iter().filter(is_here).collect();
+    let changed = !pins.is_empty() && !pins.iter().any(|(_, pinned)| *pinned == identity);
     let pinned: Vec<_> = pins.iter().map(|(connection, identity)| format!("{connection}={identity}")).collect();
     changed.then(|| Reason {
         cause: Cause::TargetChanged,

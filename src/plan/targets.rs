@@ -142,9 +142,15 @@ fn short(name: &str) -> &str {
 /// What a mapping's rule gives for a source.
 type Choices = Result<Arc<[Choice]>, Unrendered>;
 
-/// The targets of a source as they were evaluated last, so that a reconcile does that once for all of them.
+/// The targets of a source as they were evaluated and read last, so that a reconcile does that once for all of them.
 #[derive(Debug, Clone, Default)]
-pub struct Evaluated(Arc<Mutex<Option<(Basis, Choices)>>>);
+pub struct Evaluated {
+    choices: Arc<Mutex<Option<(Basis, Choices)>>>,
+    pins: Arc<Mutex<Option<(Arc<Value>, Pins)>>>,
+}
+
+/// The targets that a source was synced to: identity by connection.
+pub type Pins = Arc<BTreeMap<String, String>>;
 
 /// What they were evaluated from: the source, and the clusters that may be targets.
 type Basis = (Arc<Value>, Option<Arc<BTreeSet<String>>>);
@@ -165,10 +171,21 @@ pub fn of(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Choice
     let selected = observed.among.as_ref().map(|among| &among.selected);
     let is_same =
         |(of, among): &Basis| Arc::ptr_eq(of, source) && among.as_ref().map(Arc::as_ptr) == selected.map(Arc::as_ptr);
-    let mut known = observed.study.evaluated_targets.0.lock();
+    let mut known = observed.study.evaluated_targets.choices.lock();
     match &*known {
         Some((basis, all)) if is_same(basis) => all.clone(),
         _ => known.insert(((source.clone(), selected.cloned()), tell())).1.clone(),
+    }
+}
+
+/// The targets that a source was synced to. A fleet may have a thousand, and the plan for each asks several times.
+pub fn known_pins(observed: &Observed, source: &Value) -> Pins {
+    let read = || Arc::new(source::pins(&observed.subject.writer, source));
+    let Some(present) = observed.present().filter(|present| std::ptr::eq(&***present, source)) else { return read() };
+    let mut known = observed.study.evaluated_targets.pins.lock();
+    match &*known {
+        Some((of, pins)) if Arc::ptr_eq(of, present) => pins.clone(),
+        _ => known.insert((present.clone(), read())).1.clone(),
     }
 }
 
@@ -216,13 +233,13 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
     };
     let choices = of(mapping, observed, source)?;
     let is_chosen = choices.iter().any(|choice| choice.cluster.as_ref() == Ok(&among.name));
-    let pins = source::pins(&observed.subject.writer, source);
+    let pins = known_pins(observed, source);
     let own = own_pins(observed, &pins);
     let has_finalizer = has_finalizer(source, observed.subject.writer.finalizer());
     let is_here = has_finalizer && !own.is_empty();
     // Who strips the finalizer leaves the names of the targets.
     let is_released = observed.target.pin.is_some() && !has_finalizer && !own.is_empty();
-    let elsewhere: BTreeSet<&String> = pins.keys().filter(|name| !own.contains(name)).collect();
+    let elsewhere = || pins.keys().filter(|name| !own.contains(name)).collect::<BTreeSet<_>>();
     let is_complete = choices.iter().all(|choice| choice.cluster.is_ok());
     let wanted = || choices.iter().filter_map(|choice| choice.cluster.clone().ok()).collect::<Vec<_>>().join("`, `");
     Ok(match (&rule.choice, is_here, is_chosen) {
@@ -246,7 +263,7 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
             cause: Cause::Retained,
             detail: format!("target `{}` is not among the source's targets now: what it has is kept", among.name),
         }),
-        (TargetChoice::One { .. }, false, true) if !elsewhere.is_empty() => moved_from(among, &elsewhere),
+        (TargetChoice::One { .. }, false, true) if !elsewhere().is_empty() => moved_from(among, &elsewhere()),
         (_, false, true) => Share::Wanted,
         (_, false, false) if is_released => Share::Released,
         (_, false, false) if observed.target.was_let_go && is_complete => Share::Leaving,
@@ -265,7 +282,7 @@ pub fn reports_for_all(
     let Some(among) = observed.among.as_ref().filter(|_| mapping.has_several_targets()) else { return true };
     let Ok(choices) = of(mapping, observed, source) else { return true };
     let can_report = |name: &&String| can_report(name);
-    let pins = source::pins(&observed.subject.writer, source);
+    let pins = known_pins(observed, source);
     let is_here = !own_pins(observed, &pins).is_empty();
     let has_any = |name: &&String| if **name == among.name { is_here } else { pins.contains_key(*name) };
     let chosen = || choices.iter().filter_map(|choice| choice.cluster.as_ref().ok()).filter(can_report);
@@ -320,7 +337,7 @@ fn unserved<'n>(names: impl Iterator<Item = &'n String>) -> Reason {
 /// Why the finalizer of a source stays that has nothing on any target of the mapping.
 pub fn pinned_to_none(observed: &Observed, source: &Value) -> Option<Reason> {
     let among = observed.among.as_ref().filter(|_| has_finalizer(source, observed.subject.writer.finalizer()))?;
-    let pins = source::pins(&observed.subject.writer, source);
+    let pins = known_pins(observed, source);
     let is_served = |name: &String| *name == among.name || among.targets.contains_key(name);
     (!pins.is_empty() && !pins.keys().any(is_served)).then(|| unserved(pins.keys()))
 }
@@ -339,14 +356,14 @@ pub fn own_pins(observed: &Observed, pins: &BTreeMap<String, String>) -> Vec<Str
 
 /// Whether the finalizer of a source is about objects on this target.
 pub fn is_held_here(observed: &Observed, source: &Value) -> bool {
-    observed.among.is_none() || !own_pins(observed, &source::pins(&observed.subject.writer, source)).is_empty()
+    observed.among.is_none() || !own_pins(observed, &known_pins(observed, source)).is_empty()
 }
 
 /// Whether a source that has one target names another one than this: that one tells of it, so that none overwrites what the other
 /// wrote.
 pub fn is_told_elsewhere(mapping: &Mapping, observed: &Observed, source: &Value) -> bool {
     let Some(among) = observed.among.as_ref().filter(|_| !mapping.has_several_targets()) else { return false };
-    let pins = source::pins(&observed.subject.writer, source);
+    let pins = known_pins(observed, source);
     own_pins(observed, &pins).is_empty() && among.others().any(|(name, _)| pins.contains_key(name))
 }
 
@@ -360,8 +377,7 @@ pub fn is_held_by_none(observed: &Observed, source: &Value) -> bool {
 
 /// Whether a source names no target that it was synced to, although it was.
 pub fn has_lost_its_pins(observed: &Observed, source: &Value) -> bool {
-    has_finalizer(source, observed.subject.writer.finalizer())
-        && source::pins(&observed.subject.writer, source).is_empty()
+    has_finalizer(source, observed.subject.writer.finalizer()) && known_pins(observed, source).is_empty()
 }
 
 fn is_empty(objects: &Objects) -> bool {
@@ -384,7 +400,7 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
         return Some(own.clone());
     };
     let mut all = Reasons::default();
-    let pins = source::pins(&observed.subject.writer, source);
+    let pins = known_pins(observed, source);
     // What leaves a target is told as well.
     let chosen = |name: &String| choices.iter().any(|choice| choice.cluster.as_ref() == Ok(name));
     let left: BTreeSet<&String> = known(among).into_iter().filter(|name| !chosen(name)).collect();

@@ -1,6 +1,6 @@
 //! One source on all targets of its mapping, for as long as a reconcile lasts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,8 +17,8 @@ use crate::engine::pipeline::shared_use::Uses;
 use crate::mapping::Mapping;
 use crate::object::marks::Reference;
 use crate::object::{has_finalizer, metadata};
-use crate::plan::targets::{Evaluated, OtherTarget, Reach, reports_for_all};
-use crate::plan::{Cause, Observed, Reasons, Sight, Source, pins};
+use crate::plan::targets::{Evaluated, OtherTarget, Pins, Reach, known_pins, reports_for_all};
+use crate::plan::{Cause, Observed, Reasons, Sight, Source};
 
 /// Looks at a source on each target, then plans and acts until it is settled on all of them.
 pub async fn reconcile<'a, 'f>(executors: Vec<Executor<'a>>, facts: &Facts<'f>) -> Vec<Part<'a, 'f>> {
@@ -159,7 +159,7 @@ pub struct Part<'a, 'f> {
 }
 
 /// What one target may change of a source that another one plans with. `None`: it is missing, or out of sight.
-type Pinned = Option<(bool, BTreeMap<String, String>)>;
+type Pinned = Option<(bool, Pins)>;
 
 /// What is known from one plan to the next.
 #[derive(Default)]
@@ -279,7 +279,7 @@ impl<'a, 'f> Part<'a, 'f> {
 
 fn pinned(observed: &Observed) -> Pinned {
     let source = observed.present()?;
-    Some((has_finalizer(source, observed.subject.writer.finalizer()), pins(&observed.subject.writer, source)))
+    Some((has_finalizer(source, observed.subject.writer.finalizer()), known_pins(observed, source)))
 }
 
 #[cfg(test)]

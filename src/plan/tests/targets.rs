@@ -9,8 +9,8 @@ use super::world::{World, check_by, steps};
 use super::{causes, mapping, of};
 use crate::mapping::Mapping;
 use crate::object::has_finalizer;
-use crate::plan::targets::{OtherTarget, Reach, TargetContext, keys, reports_for_all};
-use crate::plan::{Prune, Reason, Reasons, pins};
+use crate::plan::targets::{OtherTarget, Reach, TargetContext, keys, known_pins, reports_for_all};
+use crate::plan::{Prune, Reason, Reasons, Source, pins};
 
 const OBJECTS: &str = r#"
   objects:
@@ -496,6 +496,23 @@ fn a_target_is_called_by_its_own_name_unless_another_one_has_that_too() {
     let source = Arc::new(world.source.clone().expect("the source"));
     let called = keys(&fleet(), &world.observe(&fleet()), &source);
     assert_eq!(called, BTreeSet::from(["east", "fleet/east", "west"].map(str::to_owned)));
+}
+
+/// The plan for each target asks for them several times.
+#[test]
+fn the_targets_that_a_source_names_are_read_once_for_all_of_them() {
+    let observed = both().east().observe(&each());
+    let source = observed.present().expect("the source").clone();
+    let named = known_pins(&observed, &source);
+    assert_eq!((named.len(), &*named), (2, &pins(&World::writer(), &source)));
+    assert!(Arc::ptr_eq(&named, &known_pins(&observed.clone(), &source)));
+    let mut edited = observed.clone();
+    let mut other = Value::clone(&source);
+    other["metadata"]["annotations"] = Value::Null;
+    edited.source = Ok(Source::Present(Arc::new(other)));
+    let other = edited.present().expect("the source");
+    assert!(known_pins(&observed, other).is_empty() && known_pins(&edited, other).is_empty());
+    assert_eq!(known_pins(&observed, &source), named);
 }
 
 #[test]
