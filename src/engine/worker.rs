@@ -520,7 +520,7 @@ async fn may_lose(executor: &Executor<'_>, reasons: &Reasons, is_compared: bool)
         // What its consumer takes away goes at once, whichever document the source follows.
         let documents = pipeline.compared_with(generation, key);
         let before = follow_each(executor, documents).await;
-        let lost = lost_by_all(&before, Followed::lost_objects, Reference::is_same_object);
+        let lost = lost_by_all(&before, Followed::lost_objects, Reference::order_in_any_version);
         return Loses::As(Prune::Held(lost));
     }
     if pipeline.may_lose(generation, key, held) { Loses::As(Prune::Allowed) } else { Loses::Waits }

@@ -8,6 +8,7 @@
 //! The marks are not secret: whoever can write objects on the target can forge them. Therefore they count only in the
 //! namespaces where the mapping places the source (see [`crate::plan::Observed::recognize`]).
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -193,7 +194,15 @@ impl Reference {
 
     /// The same kind in another version is the same object.
     pub fn is_same_object(&self, other: &Self) -> bool {
-        self.kind.is_same_in_any_version(&other.kind) && self.namespace == other.namespace && self.name == other.name
+        self.order_in_any_version(other).is_eq()
+    }
+
+    /// Its order among others, whichever version of their kinds they name. Names tell most of them apart.
+    pub fn order_in_any_version(&self, other: &Self) -> Ordering {
+        fn key(Reference { kind, namespace, name }: &Reference) -> (&str, &str, &str, &str, Side) {
+            (name.as_str(), namespace.as_str(), kind.kind.as_str(), kind.group.as_str(), kind.side)
+        }
+        key(self).cmp(&key(other))
     }
 
     /// Whether an object of a file is meant, which may leave its name and namespace out.

@@ -5,6 +5,7 @@
 //! that, and [`Rehearsal::excess`] says whether the limits of the document in force let it pass. What they hold, a person may
 //! approve: [`Held`].
 
+use std::cmp::Ordering;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -96,10 +97,12 @@ impl Followed {
 pub fn lost_by_all<T: Ord>(
     plans: &[Followed],
     losses: impl Fn(&Followed) -> BTreeSet<T>,
-    is_same: impl Fn(&T, &T) -> bool,
+    order: impl Fn(&T, &T) -> Ordering,
 ) -> BTreeSet<T> {
     let common = |mut all: BTreeSet<T>, one: BTreeSet<T>| {
-        all.retain(|loss| one.iter().any(|other| is_same(loss, other)));
+        let mut one = Vec::from_iter(one);
+        one.sort_by(&order);
+        all.retain(|loss| one.binary_search_by(|other| order(other, loss)).is_ok());
         all
     };
     plans.iter().map(losses).reduce(common).unwrap_or_default()
@@ -147,7 +150,7 @@ impl Effect {
             created,
             is_updated: followed.writes.iter().any(updates),
             is_taken_in: now == Now::NotServed && created > 0,
-            lost: &followed.losses() - &lost_by_all(before, Followed::losses, Loss::eq),
+            lost: &followed.losses() - &lost_by_all(before, Followed::losses, Loss::cmp),
             is_open: followed.rest.as_ref().is_none_or(|reasons| !reasons.is_in_sync()),
             ..Self::default()
         };
