@@ -1,6 +1,7 @@
 //! Related objects: where they are, what expressions read of them, and what their copies hold.
 
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use data_encoding::BASE64;
@@ -130,7 +131,7 @@ pub fn unread(resolved: &[Resolved]) -> Vec<Original> {
 }
 
 fn find(rule: &RelatedRule, observed: &Observed, source: &Value, place: &Place, scope: &Scope) -> Resolved {
-    let places = Places { rule, observed, source, place };
+    let places = Places { rule, observed, source, place, own: OnceCell::new() };
     let mut scope = scope.clone();
     match (&rule.for_each, &rule.from.selector) {
         (Some(list), _) => {
@@ -189,6 +190,33 @@ struct Places<'a> {
     observed: &'a Observed,
     source: &'a Value,
     place: &'a Place,
+    own: OnceCell<Own<'a>>,
+}
+
+/// What the source itself has on this target: each by kind, namespace and name, and by uid.
+struct Own<'a> {
+    places: BTreeSet<(&'a str, &'a str, &'a str)>,
+    uids: BTreeSet<&'a str>,
+}
+
+impl<'a> Own<'a> {
+    fn of(observed: &'a Observed) -> Self {
+        let own = || observed.objects.own().filter(|one| one.reference.kind.side == Side::Target);
+        let uids = own().map(TargetObject::uid).filter(|uid| !uid.is_empty()).collect();
+        Self { places: own().map(|one| Self::place(&one.object)).collect(), uids }
+    }
+
+    fn place(object: &Value) -> (&str, &str, &str) {
+        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+        (kind, metadata(object, "namespace"), metadata(object, "name"))
+    }
+
+    /// Whether an object is one of them, or one of them owns it. It may name thousands of owners.
+    fn has(&self, found: &Value) -> bool {
+        let owners = found.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+        let mut uids = owners.filter_map(|owner| owner.get("uid")?.as_str());
+        self.places.contains(&Self::place(found)) || uids.any(|uid| self.uids.contains(uid))
+    }
 }
 
 impl Places<'_> {
@@ -238,15 +266,7 @@ impl Places<'_> {
     /// if such an object owns it. Any other counts as missing, so that nobody learns what other tenants have. Only the objects of
     /// this target tell it: beside the source, its tenant writes what they like.
     fn is_readable(&self, found: &Value) -> bool {
-        let is_owned = |one: &TargetObject| {
-            let same = |field: &str| metadata(found, field) == metadata(&one.object, field);
-            let is_it = found.get("kind") == one.object.get("kind") && same("namespace") && same("name");
-            let owners = found.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
-            let mut uids = owners.filter_map(|owner| owner.get("uid")?.as_str());
-            is_it || !one.uid().is_empty() && uids.any(|uid| uid == one.uid())
-        };
-        let mut owned = self.observed.objects.own().filter(|one| one.reference.kind.side == Side::Target);
-        self.rule.owner != OriginalOwner::Unknown || owned.any(is_owned)
+        self.rule.owner != OriginalOwner::Unknown || self.own.get_or_init(|| Own::of(self.observed)).has(found)
     }
 
     /// The consumer's side is the source's namespace, the target's is the placement's.
@@ -268,7 +288,7 @@ pub fn selection(
     scope: &Scope,
 ) -> Option<Original> {
     let selector = rule.from.selector.as_ref()?;
-    let places = Places { rule, observed, source, place };
+    let places = Places { rule, observed, source, place, own: OnceCell::new() };
     let namespace = places.namespace(&rule.from, sides(rule).0, scope).ok()?;
     Some(original(rule, &namespace, Pick::Labels(selector.to_string())))
 }

@@ -696,8 +696,10 @@ const IN_ONE_NAMESPACE: &str = r#"  placement:
 fn a_secret_is_read_back_where_an_object_of_the_source_owns_it_and_not_where_it_may_be_another_tenants() {
     fn own(world: &mut World) {
         let uid = world.object("Database")["metadata"]["uid"].clone();
-        let owner = json!({"apiVersion": "example.dev/v1", "kind": "Database", "name": "db", "uid": uid});
-        world.originals[0].1["metadata"]["ownerReferences"] = json!([owner]);
+        let owner = |uid: Value| json!({"apiVersion": "example.dev/v1", "kind": "Database", "name": "db", "uid": uid});
+        let others = (0..1_000).map(|number| json!(format!("other-{number}")));
+        let owners: Value = others.chain([uid]).map(owner).collect();
+        world.originals[0].1["metadata"]["ownerReferences"] = owners;
     }
     let mut world = of(&[]);
     world.edit_source(|source| source["spec"] = json!({"secretName": "password", "secrets": ["password"]}));
