@@ -69,22 +69,32 @@ impl Lists {
 
     fn from_fields(own: impl Iterator<Item = Value>) -> Self {
         let mut lists = Self::default();
-        own.for_each(|fields| lists.walk(&fields, ""));
+        own.for_each(|fields| lists.walk(&fields, &mut String::new()));
         lists
     }
 
-    fn walk(&mut self, fields: &Value, at: &str) {
+    /// The pointer is written once: a list may have ten thousands of items, and stand below a long name.
+    fn walk(&mut self, fields: &Value, at: &mut String) {
+        let length = at.len();
         for (key, below) in fields.as_object().into_iter().flatten() {
             match key.split_once(':') {
-                Some(("f", name)) => self.walk(below, &format!("{at}/{}", escape_pointer(name))),
-                Some(("k", keys)) => {
-                    let keys: BTreeMap<String, Value> = serde_json::from_str(keys).unwrap_or_default();
-                    self.0.entry(at.to_owned()).or_insert_with(|| keys.into_keys().collect());
-                    self.walk(below, &format!("{at}/*"));
+                Some(("f", name)) => {
+                    at.push('/');
+                    at.push_str(&escape_pointer(name));
+                    self.walk(below, at);
                 }
-                Some(("v", _)) => drop(self.0.entry(at.to_owned()).or_default()),
+                Some(("k", keys)) => {
+                    if !self.0.contains_key(at.as_str()) {
+                        let keys: BTreeMap<String, Value> = serde_json::from_str(keys).unwrap_or_default();
+                        self.0.insert(at.clone(), keys.into_keys().collect());
+                    }
+                    at.push_str("/*");
+                    self.walk(below, at);
+                }
+                Some(("v", _)) if !self.0.contains_key(at.as_str()) => drop(self.0.insert(at.clone(), Vec::new())),
                 _ => {}
             }
+            at.truncate(length);
         }
     }
 }
@@ -109,6 +119,7 @@ mod tests {
         assert_eq!(lists.at("/spec/ports/*/env"), Some(&["name".to_owned()][..]));
         assert_eq!(lists.at("/spec/a~1b"), Some(&[][..]));
         assert_eq!(lists.at("/spec/replicas"), None);
+        assert_eq!(lists.0.len(), 3);
     }
 
     #[test]
