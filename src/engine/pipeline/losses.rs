@@ -123,8 +123,10 @@ impl Pipeline {
         let before = losses.before.as_deref().filter(|_| losses.open.contains(key));
         let mut all = before.map_or(Some(Vec::new()), |before| before.documents.clone())?;
         if !std::ptr::eq(generation, &*in_force) {
-            let is_followed = follows.mapping.text == generation.mapping.text;
-            all.push(if is_followed { in_force.mapping.clone() } else { follows.mapping.clone() });
+            all.push(in_force.mapping.clone());
+            // It may follow another candidate by now.
+            let is_another = ![&generation.mapping.text, &in_force.mapping.text].contains(&&follows.mapping.text);
+            all.extend(is_another.then(|| follows.mapping.clone()));
         }
         Some(all)
     }

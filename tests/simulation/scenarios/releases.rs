@@ -272,6 +272,20 @@ fn an_edit_is_judged_by_the_limits_of_the_document_before() {
     holds_in_both(&steps, 2);
 }
 
+/// While a source is worked on that follows an edit, another edit takes the place of that: both lose what the document in force keeps.
+#[test]
+fn a_source_of_a_wave_loses_nothing_while_another_edit_takes_the_place_of_the_one_that_it_follows() {
+    let edits = [
+        (0, Action::Create(X)),
+        (30_000, Action::Edit(Edit::Toggle("ca"))),
+        (5_000, Action::Edit(Edit::OnIdentityChange("Recreate"))),
+    ];
+    let changes = [(4, Action::Change(X)); 15];
+    for sources in [Kcp, Plain] {
+        holds(&Plan { in_waves: true, ..world(sources, &[&edits[..], &changes].concat()) }, 16);
+    }
+}
+
 /// Its author may be about to take it back.
 #[test]
 fn waves_stand_still_while_the_file_is_broken() {
