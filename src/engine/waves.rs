@@ -106,6 +106,7 @@ impl Engine {
             match self.recorded_releases.get(&name).cloned() {
                 None => {
                     self.forget_recorded_ledger(&name);
+                    self.pipelines_of(&name).for_each(|pipeline| pipeline.doubt_document());
                     self.end_release(&name);
                 }
                 Some(progress) => self.follow_progress(&name, progress),
@@ -592,6 +593,22 @@ mod tests {
         store(&pipeline, "restored");
         engine.judge_and_share();
         assert!(engine.are_releases_known(), "it is over");
+    }
+
+    /// It has put the candidate in force, or has taken it back: by what this process knows, sources would follow the document before.
+    #[tokio::test]
+    async fn the_state_store_is_read_anew_where_another_process_has_ended_the_release_that_sources_follow() {
+        let (mut engine, pipeline) = serving();
+        store(&pipeline, "");
+        home_says(&mut engine, None);
+        assert_eq!(pipeline.unconfirmed(), None);
+        let candidate = compiled(&document("first", "ServiceAccount", "")).expect("a mapping");
+        pipeline.promote(&candidate, &[]);
+        home_says(&mut engine, None);
+        assert!(!pipeline.follows(&candidate, 0) && !pipeline.is_store_read());
+        store(&pipeline, "");
+        home_says(&mut engine, None);
+        assert_eq!(pipeline.unconfirmed(), None, "once");
     }
 
     /// A text that mends another one is not refused for how long that was out of order, and soaks as long as any.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Generation, Pipeline, State};
+use super::{Generation, NOT_READ, Pipeline, State};
 use crate::engine::interests::Topic;
 use crate::mapping::{Mapping, Source, Wave};
 use crate::multicluster::queue::Priority;
@@ -240,6 +240,15 @@ impl Pipeline {
         drop(state);
         new.into_iter().for_each(|key| self.controller.queue.add(key, Priority::Initial));
         self.check_inventory();
+    }
+
+    /// Home names no release any more. Where sources follow one, another process has ended it: which document is in force now, the
+    /// state store tells.
+    pub fn doubt_document(&self) {
+        let mut state = self.state.lock();
+        if state.promotion.followed.is_some() {
+            state.unconfirmed = Some(NOT_READ.into());
+        }
     }
 
     /// Every source follows the document in force again.
