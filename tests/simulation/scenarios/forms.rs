@@ -141,3 +141,19 @@ fn a_source_is_released_where_the_document_in_force_has_a_version_that_was_gone_
     ];
     holds(&forms(Kcp, &steps), 4);
 }
+
+/// The document in force goes on without its file. The one that was in the file last never came to run.
+#[test]
+fn a_source_is_released_in_the_version_of_a_mapping_whose_file_went_before_its_edit_ran() {
+    let unrecorded = Weather { conflict: 100, only_writes: true, ..Weather::default() };
+    let steps = [
+        (0, Action::Create(X)),
+        (70_000, Action::Weather(unrecorded)),
+        (0, Action::Edit(Edit::Version(VERSIONS[1]))),
+        (5_000, Action::Version(Versions::Gone)),
+        (5_000, Action::Edit(Edit::Remove)),
+        (1_000, Action::Weather(Weather::default())),
+        (5_000, Action::Delete(X)),
+    ];
+    [Kcp, Plain].into_iter().for_each(|sources| holds(&forms(sources, &steps), 4));
+}
