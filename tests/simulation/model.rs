@@ -325,8 +325,11 @@ impl View<'_> {
 
     /// Whether an object of a source that is being deleted can never be deleted, or never be looked for.
     fn is_held_for_ever(&self, source: &Value) -> bool {
+        let finalizers = source["metadata"]["finalizers"].to_string();
+        let is_its = |name: &&str| finalizers.contains(&finalizer("main", name));
+        let is_by_unread_document = || self.world.without_document.iter().any(is_its);
         self.world.plan.forever == Some(Forever::Unserved)
-            || self.is_away(Side::Second) && (is_sent_to(source, Side::Second) || self.world.started_without_document)
+            || self.is_away(Side::Second) && (is_sent_to(source, Side::Second) || is_by_unread_document())
             || self.made_of(source).any(|made| self.is_broken("", &made.name))
     }
 

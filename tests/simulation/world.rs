@@ -19,7 +19,7 @@ use super::action::{Action, Edit, Forever, Plan, Roster, TENANTS, Versions};
 use super::checker::Violation;
 use super::core::{Core, Shared, Weather};
 use super::mapping::{
-    CONNECTION, GUEST, MADE, MORE, Mapping, More, PASSWORD, QUOTA, Spread, WIDGET, file, first, guest,
+    CONNECTION, GUEST, MADE, MAPPINGS, MORE, Mapping, More, PASSWORD, QUOTA, Spread, WIDGET, file, first, guest,
 };
 use super::process::{OTHER, Process, THIRD};
 use super::server::{Side, binding, definitions, export, widgets, workspace};
@@ -200,8 +200,8 @@ pub struct World {
     pub pins_lost: bool,
     /// Whether an engine ended, and with it its memory of late requests.
     pub forgot: bool,
-    /// The last process that started found no document: where a target cannot be read, it may not know the last one.
-    pub started_without_document: bool,
+    /// Mappings of which the last process that started found no document: where a target cannot be read, it may not know the last one.
+    pub without_document: BTreeSet<&'static str>,
     /// Which versions of the kind Widget the target has.
     pub versions: Versions,
     /// Sources that carried marks of a mapping before it came.
@@ -264,7 +264,7 @@ impl World {
             source_restored: false,
             pins_lost: false,
             forgot: false,
-            started_without_document: false,
+            without_document: BTreeSet::new(),
             versions: Versions::Both,
             marked: BTreeSet::new(),
             backed_up: BTreeMap::new(),
@@ -507,8 +507,9 @@ impl World {
             self.publish();
         }
         let mut process = Process::start(&self.shared, &self.plan, number);
-        process.reload(&self.shared, self.documents(number), self.names(number), self.file != File::Broken);
-        self.started_without_document = self.file == File::Missing;
+        let (names, is_sound) = (self.names(number), self.file != File::Broken);
+        self.without_document = MAPPINGS.into_iter().filter(|name| is_sound && !names.contains(name)).collect();
+        process.reload(&self.shared, self.documents(number), names, is_sound);
         self.processes.insert(number, process);
         self.note_rivals();
     }

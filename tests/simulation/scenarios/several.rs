@@ -1,5 +1,6 @@
 //! Objects of one source on one of two targets, or on both.
 
+use super::super::action::Forever;
 use super::*;
 
 fn several(spread: Spread, sources: Sources, steps: &[(u64, Action)]) -> Plan {
@@ -179,6 +180,22 @@ fn a_removed_mapping_waits_for_the_target_that_holds_its_latest_document() {
         for spread in [Spread::Extra, Spread::Both, Spread::Choice] {
             holds(&several(spread, Kcp, &[&removed[..], start].concat()), 8);
         }
+    }
+}
+
+/// Where that target never comes back, nobody tells by which document the sources of a former name go.
+#[test]
+fn a_mapping_that_is_renamed_while_no_process_runs_waits_for_a_target_that_stays_away() {
+    let steps = [
+        (0, Action::Create(X_CA)),
+        (8_000, Action::Away(Side::Second)),
+        (8_000, Action::Crash(0)),
+        (60_000, Action::Unbind("a")),
+        (5_000, Action::Edit(Edit::Rename("n"))),
+    ];
+    for run in held(&Plan { forever: Some(Forever::Second), ..several(Spread::Extra, Kcp, &steps) }, 4) {
+        let is_loss = |line: &String| line.contains("engine 0 delete configmaps") && line.contains("/x-ca");
+        assert!(!run.trace.iter().any(is_loss), "{:#?}", run.trace);
     }
 }
 
