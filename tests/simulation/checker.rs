@@ -242,6 +242,11 @@ impl Checker {
         !self.silences.is_empty()
     }
 
+    /// When the last of them has timed out.
+    pub fn sees_all_again(&self) -> Duration {
+        self.silences.iter().max().map_or(Duration::ZERO, |last| *last + AFTERMATH)
+    }
+
     /// Whether faults may be felt still, or were a moment ago.
     pub fn is_troubled_still(&self, at: Duration) -> bool {
         self.troubled_until + AFTERMATH >= at

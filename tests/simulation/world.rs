@@ -447,6 +447,12 @@ impl World {
             if late {
                 super::model::differences(self).into_iter().for_each(|text| self.violated("I4", text));
             }
+            // What a silent watch hides is news once it times out, and begins the backoff of what is held up anew.
+            let hidden = self.core(|core| core.checker.sees_all_again().saturating_sub(core.age()));
+            if !late && !hidden.is_zero() && super::quiet::is_held_up(self) {
+                sleep(hidden).await;
+                continue;
+            }
             let before = self.core(|core| core.checker.writes);
             self.core(|core| core.checker.asked.clear());
             sleep(QUIET).await;

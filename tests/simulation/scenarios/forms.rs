@@ -142,6 +142,21 @@ fn a_source_is_released_where_the_document_in_force_has_a_version_that_was_gone_
     holds(&forms(Kcp, &steps), 4);
 }
 
+/// Four kinds whose watches fell silent are listed one after the other, and each list has a source planned anew that is held up: by
+/// this luck, eleven times in the two minutes that are to be quiet.
+#[test]
+fn a_conflict_is_judged_once_silent_watches_have_timed_out() {
+    let steps = [
+        (0, Action::Create(X)),
+        (47_000, Action::Silence(Side::Target)),
+        (49_000, Action::Edit(Edit::Edition)),
+        (50_000, Action::Edit(Edit::Guest)),
+        (0, Action::NoWidgets),
+        (2_000, Action::Edit(Edit::Rename("n"))),
+    ];
+    holds(&Plan { luck: 29, ..forms(Kcp, &steps) }, 2);
+}
+
 /// The document in force goes on without its file. The one that was in the file last never came to run.
 #[test]
 fn a_source_is_released_in_the_version_of_a_mapping_whose_file_went_before_its_edit_ran() {
