@@ -133,6 +133,14 @@ pub async fn reconcile(controller: Arc<Controller>, taken: InFlight) {
     }
 }
 
+/// What brought a source here, where it is a timer. It is that of one target, and brings the source to all of them: what no event ends
+/// is named first, and before all that a request is tried again.
+fn waited_for(waits: impl Iterator<Item = &'static str>) -> &'static str {
+    let failed = Cause::RequestFailed.as_str();
+    let rank = |why: &str| Cause::ALL.iter().position(|cause| cause.as_str() == why);
+    waits.min_by_key(|why| (*why != failed, rank(why))).unwrap_or(failed)
+}
+
 /// What the source waits for. Nothing, where it is in order, or where a request about the source itself failed.
 fn causes(ended: &Ended) -> Vec<Cause> {
     match ended {
@@ -181,8 +189,9 @@ async fn run<'t>(
         return targets.iter().map(|_| Run::default()).collect();
     };
     // Before anything is looked at: whatever changes from now on ends the right to write.
+    let waited_for = is_by_timer.then(|| waited_for(targets.iter().filter_map(|(one, _)| one.waits_for(key))));
     let executor = |(pipeline, generation): &'t Assigned| Executor {
-        waited_for: is_by_timer.then(|| pipeline.waits_for(key)),
+        waited_for,
         ..Executor::permitted(pipeline, generation, &cluster, &feed, key, lease.clone())
     };
     let executors: Vec<Executor<'_>> = targets.iter().map(executor).collect();
@@ -822,5 +831,23 @@ fn result(ended: &Ended, wrote: bool) -> ReconcileResult {
         Ended::Waiting(_) | Ended::Left => ReconcileResult::Waiting,
         Ended::Blocked(_) => ReconcileResult::Blocked,
         Ended::Failed(_) | Ended::Retry(..) => ReconcileResult::Error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::waited_for;
+
+    #[test]
+    fn a_source_waited_for_what_no_event_ends_on_any_target() {
+        for (waits, told) in [
+            (&["Unknown", "RequestFailed"][..], "RequestFailed"),
+            (&["Conflict", "Unknown"], "Conflict"),
+            (&["Deleting", "RequestFailed"], "RequestFailed"),
+            (&["Unknown"], "Unknown"),
+            (&[], "RequestFailed"),
+        ] {
+            assert_eq!(waited_for(waits.iter().copied()), told, "{waits:?}");
+        }
     }
 }

@@ -94,11 +94,13 @@ impl Pipeline {
         state.unsettled.iter().filter(|(_, how)| how.orphans).map(|(key, _)| key.clone()).collect()
     }
 
-    /// What a source waits for, in a word: the worst reason of its last plan, or that a request failed.
-    pub fn waits_for(&self, key: &Key) -> &'static str {
+    /// What a source waits for, in a word: the worst reason of its last plan, or that a request failed. `None`: nothing.
+    pub fn waits_for(&self, key: &Key) -> Option<&'static str> {
         let state = self.state.lock();
-        let how = state.unsettled.get(key).filter(|_| !state.retried.contains(key));
-        how.and_then(|how| how.cause).unwrap_or(Cause::RequestFailed).as_str()
+        if state.retried.contains(key) {
+            return Some(Cause::RequestFailed.as_str());
+        }
+        state.unsettled.get(key).map(|how| how.cause.unwrap_or(Cause::RequestFailed).as_str())
     }
 
     /// How many entries each table has, but for those that the targets have in common.

@@ -55,18 +55,9 @@ async fn settle(parts: &mut [Part<'_, '_>], latest: &Latest) {
     }
     introduce(parts);
     let able: BTreeSet<String> = parts.iter().filter_map(Part::able_to_report).collect();
-    let waited_for = waited_for(parts.iter().filter_map(|part| part.executor.waited_for));
     if let Some(part) = parts.iter_mut().find_map(|part| part.reports_for_all(latest, &able).then_some(part)) {
-        part.executor.waited_for = waited_for;
         part.converge(latest, true).await;
     }
-}
-
-/// What brought the source here, where it is a timer: of one target, and another one may tell of it. What no event ends is named
-/// first, and before all that a request is tried again.
-fn waited_for(waits: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    let rank = |why: &str| Cause::ALL.iter().position(|cause| cause.as_str() == why);
-    waits.min_by_key(|why| (*why != Cause::RequestFailed.as_str(), rank(why)))
 }
 
 /// Tells the parts of each other. What the targets of a source are is evaluated once for all of them.
@@ -280,22 +271,4 @@ impl<'a, 'f> Part<'a, 'f> {
 fn pinned(observed: &Observed) -> Pinned {
     let source = observed.present()?;
     Some((has_finalizer(source, observed.subject.writer.finalizer()), known_pins(observed, source)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::waited_for;
-
-    #[test]
-    fn a_source_waited_for_what_no_event_ends_on_any_target() {
-        for (waits, told) in [
-            (&["Unknown", "RequestFailed"][..], Some("RequestFailed")),
-            (&["Conflict", "Unknown"], Some("Conflict")),
-            (&["Deleting", "RequestFailed"], Some("RequestFailed")),
-            (&["Unknown"], Some("Unknown")),
-            (&[], None),
-        ] {
-            assert_eq!(waited_for(waits.iter().copied()), told, "{waits:?}");
-        }
-    }
 }
