@@ -27,6 +27,7 @@ impl Pipeline {
         let was_unconfirmed = state.unconfirmed.is_some();
         let was_told = state.unconfirmed.as_ref().is_some_and(|why| why != NOT_READ);
         let was_recorded = !state.store.resource_version.is_empty();
+        let former = state.store.kinds.clone();
         match result {
             Ok(mut store) => {
                 // A document that is not recorded leaves the one before in the state store, whose place it still takes.
@@ -58,7 +59,9 @@ impl Pipeline {
         }
         let is_confirmed = state.unconfirmed.is_none();
         let is_recorded = !state.store.resource_version.is_empty();
+        let left: Vec<Kind> = former.difference(&state.store.kinds).cloned().collect();
         drop(state);
+        left.iter().for_each(|kind| self.kind_left(kind));
         if is_recorded && !was_recorded {
             // Those of other targets may have waited for it.
             self.controller.check_unconfirmed();

@@ -320,6 +320,23 @@ async fn what_a_target_tells_wakes_nobody_who_waits_for_a_kind_on_another() {
     assert_eq!(pipeline.controller.queue.remove_cluster(&key("x").cluster), [key("x")]);
 }
 
+/// A kind whose definition never came is in no watch that could tell of it.
+#[tokio::test]
+async fn who_waits_for_a_kind_that_the_state_store_names_no_more_is_woken() {
+    let pipeline = pipeline(Lease::default());
+    let generation = pipeline.generation();
+    let kind = Kind::new("example.dev", "v1", "Other");
+    let named = || Inventory { kinds: [kind.clone()].into(), ..in_force(DOCUMENT) };
+    pipeline.confirm(&generation, Ok(named()));
+    let topic = Topic::Synced(Collection::Kind(generation.target.cluster.as_str().into(), kind.clone()));
+    pipeline.controller.interests.reader(&key("x")).read([topic], || (), |()| true);
+    let woken = || pipeline.controller.queue.remove_cluster(&key("x").cluster);
+    pipeline.confirm(&generation, Ok(named()));
+    assert!(woken().is_empty(), "it is named still");
+    pipeline.confirm(&generation, Ok(in_force(DOCUMENT)));
+    assert_eq!(woken(), [key("x")]);
+}
+
 #[tokio::test]
 async fn a_document_does_not_run_on_the_confirmation_of_the_one_before() {
     let edited = DOCUMENT.replace("\"1\"", "\"2\"");

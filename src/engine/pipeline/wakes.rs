@@ -24,6 +24,16 @@ impl Pipeline {
         self.kinds().into_iter().for_each(|kind| self.controller.touch(Topic::Synced(of(kind))));
     }
 
+    /// The state store names a kind no more: nobody waits any more until it is listed.
+    pub(super) fn kind_left(&self, kind: &Kind) {
+        let at = match kind.side {
+            Side::Target => vec![self.generation().target.cluster.to_string()],
+            Side::Source => self.controller.source_feeds().iter().map(|feed| feed.scope.endpoint.place()).collect(),
+        };
+        let of = |at: String| Collection::Kind(at.into(), kind.clone());
+        at.into_iter().for_each(|at| self.controller.touch(Topic::Synced(of(at))));
+    }
+
     /// Whether a source, but for one of them, needs what is shared at a place. `None`: nobody can tell before every source was listed and
     /// seen.
     pub fn in_use(&self, place: &str, but_for: Option<&Key>) -> Option<bool> {
