@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::controller::Feed;
 use super::inventory::{self, Inventory, SourceId};
@@ -22,7 +22,8 @@ use super::{DEFAULT_TARGET, Event};
 use crate::health::{Condition, Level};
 use crate::mapping::{Kind, Mapping, Side, SourceClusters};
 use crate::multicluster::backoff::{Backoff, Jitter};
-use crate::multicluster::permit::Permit;
+use crate::multicluster::permit::{Epoch, Permit};
+use crate::multicluster::raw::is_older;
 use crate::multicluster::watch::WatchState;
 use crate::multicluster::{Endpoint, RequestError};
 use crate::object::hold::HoldStage;
@@ -113,6 +114,23 @@ pub(super) struct Unanswered {
     is_home_untold: bool,
     /// Whether the state store that is found may be this keeper's own: it has written it, or may have.
     pub(super) may_be_own: bool,
+    newest: Newest,
+}
+
+/// The version of the state store that was read or written last, and how often its server was known to be restored then.
+#[derive(Debug, Default)]
+struct Newest(String, u64);
+
+impl Newest {
+    /// It is read in this version. An older one than before tells of a restore that no watch may show: where the process stood still,
+    /// the server may have passed meanwhile what they have heard of.
+    fn read(&mut self, version: &str, restored: &Epoch) {
+        if is_older(version, &self.0) {
+            warn!("the version of a state store went back: the server was restored to an earlier state");
+            restored.advance_from(self.1);
+        }
+        *self = Self(version.to_owned(), restored.now());
+    }
 }
 
 impl Unanswered {
@@ -190,6 +208,9 @@ async fn confirm(
     let source = generation.target.identity().and_then(|_| source_id(pipeline, generation))?;
     let found = inventories.get(pipeline.writer.mapping()).await;
     let found = found.map_err(|error| unreadable(generation, &error.to_string()))?;
+    if let Some(found) = &found {
+        unanswered.newest.read(&found.resource_version, inventories.endpoint.connection().restored());
+    }
     match &found {
         None => pipeline.lacks_store(),
         Some(_) if unanswered.may_be_own => {}
@@ -242,6 +263,7 @@ async fn confirm(
                 unreadable(generation, &error.to_string())
             })?;
             (unanswered.removal, unanswered.may_be_own) = (Late::default(), true);
+            unanswered.newest.0.clone_from(&stored.resource_version);
             stored
         }
     };
@@ -561,5 +583,17 @@ mod tests {
             unanswered.store_failed(error);
             assert_eq!(unanswered.may_be_own, may_be_own);
         }
+    }
+
+    #[test]
+    fn a_state_store_whose_version_goes_back_tells_of_a_restore_that_nobody_has_seen() {
+        let (mut newest, restored) = (Newest::default(), Epoch::default());
+        let mut told = |version: &str| {
+            newest.read(version, &restored);
+            restored.now()
+        };
+        assert_eq!(["7", "9", "4", "4", "12"].map(&mut told), [0, 0, 1, 1, 1]);
+        restored.advance();
+        assert_eq!(["5", "3"].map(told), [2, 3], "a watch saw the first of them");
     }
 }

@@ -320,9 +320,10 @@ impl Connection {
         &self.identity
     }
 
-    /// Advances whenever a watch sees a version go back: the server was restored to an earlier state. It may be asked at other
-    /// addresses too, as kcp is at those of its virtual workspaces, and have passed there what a watch has heard of.
-    pub(super) fn restored(&self) -> &Epoch {
+    /// Advances whenever a watch, or whoever reads one object again and again, sees a version go back: the server was restored to an
+    /// earlier state. It may be asked at other addresses too, as kcp is at those of its virtual workspaces, and have passed there what
+    /// a watch has heard of.
+    pub fn restored(&self) -> &Epoch {
         &self.restored
     }
 
