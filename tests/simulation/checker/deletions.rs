@@ -15,7 +15,8 @@ impl Checker {
     pub(super) fn evidence(&self, at: Duration, made: &Made) -> BTreeSet<Evidence> {
         let mut evidence = BTreeSet::new();
         if made.is_shared {
-            if !self.is_used(at, made) {
+            // Another process may have deleted it, and made one of another uid: nobody needs what is gone.
+            if made.gone || !self.is_used(at, made) {
                 evidence.extend([Evidence::LastUser, Evidence::RuleGone]);
             }
             evidence.extend(self.may_be_recreated(at, made).then_some(Evidence::FollowsOriginal));
