@@ -763,8 +763,10 @@ async fn a_state_store_is_not_taken_for_this_keepers_own_because_home_could_not_
     let generation =
         run(&pipeline, &DOCUMENT.replace("  objects:", "  targets: {allowed: [target, other]}\n  objects:"));
     let (permit, mut unanswered) = (lease.permit().expect("a single process has it"), Unanswered::default());
-    let told = tell_home(&pipeline, &generation, &in_force(DOCUMENT), &permit, &mut unanswered).await;
-    assert!(told.expect_err("nobody answers there").contains("/configmaps/"), "home was asked");
+    let store = Inventory { mapping: generation.mapping.name.clone(), ..in_force(DOCUMENT) };
+    let told = tell_home(&pipeline, &generation, &store, &permit, &mut unanswered).await;
+    let told = told.expect_err("nobody answers there");
+    assert!(told.contains("/configmaps"), "home was asked: {told}");
     assert!(!unanswered.may_be_own);
 }
 
