@@ -127,6 +127,7 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
     let mut rendered = Rendered::default();
     for source in given {
         let Some(mapping) = choose(arguments, &catalog, &schemas, &source)? else { continue };
+        sources::check_fields(&source, schemas.resource(&mapping.source.resource))?;
         let scene = sources::scene(source, mapping, &schemas)?;
         let scene = Scene {
             cluster: arguments.workspace_cluster.clone().unwrap_or(scene.cluster),

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::arguments::DEFAULT_ENGINE;
 use super::{Misconfigured, inputs};
 use crate::catalog::Catalog;
-use crate::mapping::schema::Schemas;
+use crate::mapping::diagnostic::Diagnostic;
+use crate::mapping::schema::{Field, Schema, Schemas, View};
 use crate::mapping::{Kind, Mapping, SourceClusters};
 use crate::object::{ClusterName, is_dns_label, is_dns_subdomain, metadata, with_namespace};
 use crate::plan::preview::{SETTLED, Scene};
@@ -21,13 +22,14 @@ use crate::yaml;
 /// # Errors
 /// When it cannot be read, or holds something else.
 pub(super) fn objects(path: &Path) -> Result<Vec<Value>, Misconfigured> {
-    let content = inputs::file(path)?;
+    let (content, file) = (inputs::file(path)?, path.display().to_string());
     let mut objects = Vec::new();
     for document in yaml::parse_within(&content, yaml::Limits::SCHEMAS) {
         let root = document.root.map(|root| root.to_json());
         let Some(root) = root.filter(|_| document.findings.is_empty()) else {
-            let why = document.findings.first().map_or("it is empty", |finding| &finding.message);
-            return Err(Misconfigured(format!("`{}` holds no Kubernetes object: {why}", path.display())));
+            let shown = |finding| format!("\n\n{}", Diagnostic::new(finding, &file, &content).render(false));
+            let why: String = document.findings.into_iter().map(shown).collect();
+            return Err(Misconfigured(format!("`{file}` holds no Kubernetes object{why}")));
         };
         match root.get("items").and_then(Value::as_array) {
             Some(items) if text(&root, "kind").ends_with("List") => objects.extend(items.iter().cloned()),
@@ -37,8 +39,7 @@ pub(super) fn objects(path: &Path) -> Result<Vec<Value>, Misconfigured> {
     match objects.iter().find(|object| !is_object(object)) {
         None => Ok(objects),
         Some(_) => Err(Misconfigured(format!(
-            "`{}` holds no Kubernetes object: `apiVersion`, `kind` and `metadata.name` are needed",
-            path.display()
+            "`{file}` holds no Kubernetes object: `apiVersion`, `kind` and `metadata.name` are needed"
         ))),
     }
 }
@@ -125,6 +126,48 @@ pub(super) fn check_observed(objects: &[Value], schemas: &Schemas) -> Result<(),
     })
 }
 
+/// The same of objects that somebody wrote by hand, with [`check_fields`].
+///
+/// # Errors
+/// What the API server would refuse one for.
+pub(super) fn check_written(objects: &[Value], schemas: &Schemas) -> Result<(), Misconfigured> {
+    objects.iter().try_for_each(|object| check_fields(object, schemas.kind(&kind_of(object))))?;
+    check_observed(objects, schemas)
+}
+
+/// That its schema has every field of an object. `kubectl apply` has the server refuse others, which it would drop: nothing
+/// would tell that a name is misspelt.
+///
+/// # Errors
+/// The fields that the schema does not have.
+pub(super) fn check_fields(object: &Value, schema: Option<&Arc<Schema>>) -> Result<(), Misconfigured> {
+    let mut unknown = Vec::new();
+    if let Some(schema) = schema {
+        unknown_fields(object, schema.view(), "", &mut unknown);
+    }
+    refused(object, &unknown)
+}
+
+fn unknown_fields(value: &Value, view: View, path: &str, unknown: &mut Vec<String>) {
+    let dot = if path.is_empty() { "" } else { "." };
+    for (name, below) in value.as_object().into_iter().flatten() {
+        let path = format!("{path}{dot}{name}");
+        match view.field(name) {
+            Field::Known(view) => unknown_fields(below, view, &path, unknown),
+            Field::Open => {}
+            Field::Unknown => {
+                let names: Vec<_> = view.fields().map(|(name, _)| name).collect();
+                let meant = yaml::meant(name, &names).map(|meant| format!("; {meant}")).unwrap_or_default();
+                unknown.push(format!("{path}: unknown field{meant}"));
+            }
+        }
+    }
+    let Some(item) = view.item() else { return };
+    for (index, below) in value.as_array().into_iter().flatten().enumerate() {
+        unknown_fields(below, item, &format!("{path}[{index}]"), unknown);
+    }
+}
+
 /// A rendered object, as its API server would store it.
 ///
 /// # Errors
@@ -155,10 +198,14 @@ fn accepted(object: &Value, schema: &Structural, counts: impl Fn(&Cause) -> bool
     }
     let causes = schema.validate(&object).into_iter().filter(counts);
     why.extend(causes.map(|cause| format!("{}: {}", cause.field, cause.message)));
-    if why.is_empty() {
-        return Ok(());
+    refused(&object, &why)
+}
+
+fn refused(object: &Value, why: &[String]) -> Result<(), Misconfigured> {
+    match why {
+        [] => Ok(()),
+        why => Err(Misconfigured(format!("an API server would refuse {}:\n  {}", title(object), why.join("\n  ")))),
     }
-    Err(Misconfigured(format!("an API server would refuse {}:\n  {}", title(&object), why.join("\n  "))))
 }
 
 /// A source for a preview, with nothing around it, in the workspace that is meant where none is given.

@@ -359,12 +359,14 @@ fn render_says_why_there_is_nothing() {
         ("failing.yaml", &SOURCE.replace("size", "sise")),
         ("other.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: b}}"),
         ("nothing.yaml", "{kind: Secret}"),
+        ("broken.yaml", "a: b\n c: d\n"),
     ]);
     let lines = [
         "render ROOT/maps -f ROOT/filtered.yaml",
         "render ROOT/maps -f ROOT/failing.yaml",
         "render ROOT/maps -f ROOT/other.yaml",
         "render ROOT/maps -f ROOT/nothing.yaml",
+        "render ROOT/maps -f ROOT/broken.yaml",
         "render ROOT/maps -f ROOT/failing.yaml --mapping database",
     ];
     assert_snapshot!(said(&root, lines), @"
@@ -380,6 +382,17 @@ fn render_says_why_there_is_nothing() {
     exit 3
     stderr:
     error: `ROOT/nothing.yaml` holds no Kubernetes object: `apiVersion`, `kind` and `metadata.name` are needed
+    exit 3
+    stderr:
+    error: `ROOT/broken.yaml` holds no Kubernetes object
+
+    error[SE0001]: a `: ` cannot stand here
+     --> ROOT/broken.yaml:2:3
+      |
+    2 |  c: d
+      |   ^
+      |
+      = help: quote the text that holds it, or check the indentation of this line
     exit 3
     stderr:
     error: there is no mapping `database`; there is `databases`
@@ -470,24 +483,33 @@ fn a_source_has_the_defaults_of_its_schema_and_its_limits() {
     let (head, _) = SOURCE.split_once("spec:").expect("its spec");
     let invalid = SOURCE.replace("size: 3", "size: 6").replace("name: a", "name: A");
     let whole = SOURCE.replace("size: 3", "size: 3.0");
+    let misspelt = SOURCE.replace("size: 3", "sise: 3").replace("labels", "lables");
     let files = [
         ("maps/a.yaml", GOOD),
         ("schemas/a.yaml", SIZES),
         ("short.yaml", head),
         ("invalid.yaml", &invalid),
         ("whole.yaml", &whole),
+        ("misspelt.yaml", &misspelt),
     ];
     let root = directory(&files);
     let whole = said(&root, ["render ROOT/maps --schemas ROOT/schemas -f ROOT/whole.yaml"]);
     assert!(whole.contains("size: 3\n"), "{whole}");
     let short = said(&root, ["render ROOT/maps --schemas ROOT/schemas -f ROOT/short.yaml"]);
     assert!(short.contains("size: 3"), "{short}");
-    assert_snapshot!(said(&root, ["render ROOT/maps --schemas ROOT/schemas -f ROOT/invalid.yaml"]), @"
+    let refused =
+        ["invalid", "misspelt"].map(|name| format!("render ROOT/maps --schemas ROOT/schemas -f ROOT/{name}.yaml"));
+    assert_snapshot!(said(&root, refused.each_ref().map(String::as_str)), @"
     exit 3
     stderr:
     error: an API server would refuse Database default/A:
       metadata.name: `A` is no DNS-1123 subdomain name
       spec.size: Invalid value: 6: spec.size in body should be less than or equal to 5
+    exit 3
+    stderr:
+    error: an API server would refuse Database default/a:
+      metadata.lables: unknown field; did you mean `labels`?
+      spec.sise: unknown field; did you mean `size`?
     ");
 }
 
@@ -532,6 +554,9 @@ spec:
     - name: is cut short
       source: source.yaml
       related: [{kind: Secret, metadata: {name: c}}]
+    - name: is misspelt
+      source: source.yaml
+      observed: [{apiVersion: example.dev/v1, kind: Cluster, metadata: {name: a}, spec: {plam: free}}]
 ";
     fs::write(root.path().join("maps/a.test.yaml"), other + related).expect("a test");
     let said = said(&root, ["test ROOT/maps --schemas ROOT/schemas"]);
@@ -542,6 +567,9 @@ spec:
           spec.size: Invalid value: 9: spec.size in body should be less than or equal to 2
   FAIL  is cut short
         Secret c lacks `apiVersion`, `kind` or `metadata`, which every object has
+  FAIL  is misspelt
+        an API server would refuse Cluster a:
+          spec.plam: unknown field; did you mean `plan`?
 ";
     assert!(said.starts_with("exit 1\n") && said.contains(each), "{said}");
 }

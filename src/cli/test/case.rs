@@ -141,10 +141,11 @@ fn scene(
 ) -> Result<(Scene, usize), Misconfigured> {
     let given_together = given(folder, &case.source)?;
     let source = one_of(bench, mapping, &given_together)?;
+    sources::check_fields(&source, bench.schemas.resource(&mapping.source.resource))?;
     let is_beside = |object: &Value| *object != source && sources::reads(mapping, object);
     let beside: Vec<_> = given_together.into_iter().filter(is_beside).collect();
     let related = case.related.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?.concat();
-    sources::check_observed(&related, bench.schemas)?;
+    sources::check_written(&related, bench.schemas)?;
     let own = related.len();
     let mut scene = sources::scene(source, mapping, bench.schemas)?;
     scene.related = related.into_iter().chain(beside).map(Arc::new).collect();
@@ -154,7 +155,7 @@ fn scene(
         scene.workspace_path = workspace.path.clone();
     }
     scene.standing = standing(mapping, folder, case, &scene)?;
-    sources::check_observed(&scene.standing, bench.schemas)?;
+    sources::check_written(&scene.standing, bench.schemas)?;
     Ok((scene, own))
 }
 
