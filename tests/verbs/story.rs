@@ -336,12 +336,19 @@ fn why_objects_are_not_ready_is_the_reason_of_the_failure() {
     let place = Place::new();
     let mapping = redis(&place);
     let text = read(&mapping);
-    let failing = "        metadata: {annotations: {never: \"{{ source.spec.memory | fromjson }}\"}}\n        spec:\n";
-    let failing = text.replacen("        spec:\n", failing, 1);
-    assert_ne!(failing, text);
-    fs::write(&mapping, failing).expect("an edit");
-    let said = place.said(&["redis", "--exit-when-synced", "--deadline", "3"]);
-    assert!(said.starts_with("exit Some(1)\n") && said.contains("Synced is False (RenderFailed)"), "{said}");
+    let annotations = "annotations: {never: \"{{ source.spec.memory | fromjson }}\"}";
+    let of_cache = format!("        metadata: {{{annotations}}}\n        spec:\n");
+    // `Ready` is `True` then, as the operator says.
+    let metadata = format!("{{name: \"{{{{ placement.name }}}}-never\", {annotations}}}");
+    let template = format!("{{apiVersion: v1, kind: ConfigMap, metadata: {metadata}}}");
+    let of_another = format!("  objects:\n    - {{id: never, template: {template}}}\n");
+    for (before, after) in [("        spec:\n", of_cache), ("  objects:\n", of_another)] {
+        let failing = text.replacen(before, &after, 1);
+        assert_ne!(failing, text);
+        fs::write(&mapping, failing).expect("an edit");
+        let said = place.said(&["redis", "--exit-when-synced", "--deadline", "3"]);
+        assert!(said.starts_with("exit Some(1)\n") && said.contains("Synced is False (RenderFailed)"), "{said}");
+    }
 }
 
 /// Clusters of another example are not started, and whoever has no schemas is told what is played instead.

@@ -58,7 +58,7 @@ pub struct SandboxArguments {
     #[arg(long, conflicts_with = "exit_when_synced")]
     pub empty: bool,
 
-    /// End as soon as every source object is ready.
+    /// End as soon as every source object is ready, and in sync.
     #[arg(long)]
     pub exit_when_synced: bool,
 

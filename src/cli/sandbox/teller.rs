@@ -241,13 +241,14 @@ fn trouble(object: &Value) -> Option<String> {
     Some(format!("{} is {} ({}): {}", text("type"), text("status"), text("reason"), text("message")))
 }
 
-/// Whether a consumer has what was ordered: by the condition `Ready`, else by the engine's own; without conditions by the
-/// status, and without a status by the engine's finalizer.
+/// Whether a consumer has what was ordered: by the condition `Ready` and the engine's own; without them by the status, and
+/// without a status by the engine's finalizer.
 fn is_ready(object: &Value, has_status: bool) -> bool {
     let conditions = object["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let of = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind);
-    match (of("Ready").or_else(|| of("Synced")), object["status"].as_object()) {
-        (Some(condition), _) => condition["status"] == "True",
+    let mut told =
+        conditions.iter().filter(|condition| ["Ready", "Synced"].iter().any(|kind| condition["type"] == *kind));
+    match (told.clone().next(), object["status"].as_object()) {
+        (Some(_), _) => told.all(|condition| condition["status"] == "True"),
         (None, Some(status)) => !status.is_empty(),
         (None, None) if has_status => false,
         (None, None) => object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty()),
