@@ -39,7 +39,7 @@ impl Compiler {
         let for_each = self.for_each(&spec.node, (&spec.for_each, &spec.item, &spec.key), RootSet::TEMPLATE);
         let from = self.from(spec);
         let to = spec.to.as_ref().map(|to| self.place(to)).unwrap_or_default();
-        self.check_copy(spec);
+        self.check_copy(spec, resource.is_some());
         self.check_names_differ(spec, &from, &to);
         let data = self.related_data(spec);
         let keys = |keys: &[Spanned<String>]| keys.iter().map(|key| key.value.clone()).collect();
@@ -92,17 +92,20 @@ impl Compiler {
         }
     }
 
-    /// What goes with a copy, and with which.
-    fn check_copy(&mut self, spec: &Spanned<RelatedSpec>) {
+    /// What goes with a copy, and with which. `is_resource`: where it is none, that is said, and it may be meant for one that
+    /// is copied.
+    fn check_copy(&mut self, spec: &Spanned<RelatedSpec>, is_resource: bool) {
         let is_copied = COPIED.contains(&spec.resource.as_str());
-        if let Some(meant) = COPIED.iter().find(|copied| copied.replacen("s.", ".", 1) == spec.resource.value) {
+        let meant = COPIED.iter().find(|copied| copied.replacen("s.", ".", 1) == spec.resource.value);
+        let is_only_read = is_resource && !is_copied && meant.is_none();
+        if let Some(meant) = meant {
             let finding =
                 Finding::new("SE0112", spec.resource.span(), format!("`{}` is no plural", spec.resource.value));
             self.report(finding.help(format!("write `{meant}`")));
         }
         let of_copies =
             ["to", "data", "labels", "annotations", "type", "shared", "ownerReference", "adopt", "onSourceDelete"];
-        for (key, _) in of_copies.iter().filter(|_| !is_copied).filter_map(|field| spec.node.entry(field)) {
+        for (key, _) in of_copies.iter().filter(|_| is_only_read).filter_map(|field| spec.node.entry(field)) {
             let finding = Finding::new("SE0114", key.span.clone(), format!("{} is not copied", spec.resource.value));
             let help = format!("only {} are copied; objects of other resources are only read", COPIED.join(" and "));
             self.report(finding.help(help));
