@@ -9,7 +9,12 @@ use super::{Finding, Node, NodeValue};
 /// What a syntax error means in a document that starts at byte `offset` of its file.
 pub(super) fn explain(error: &ScanError, text: &str, offset: usize) -> Finding {
     let at = text.floor_char_boundary(error.marker().byte_offset().unwrap_or(0));
-    let at = if is_tab(error.kind()) { indenting_tab(text, at).unwrap_or(at) } else { at };
+    let tab = match error.kind() {
+        ErrorKind::TabInPlainScalar => tab_below(text, at),
+        kind if is_tab(kind) => indenting_tab(text, at),
+        _ => None,
+    };
+    let at = tab.unwrap_or(at);
     let line = line_range(text, at);
     if let Some(help) = expression_trap(error.kind(), &text[line.clone()], at - line.start) {
         let start = line.start + unquoted_expression(&text[line.clone()]).unwrap_or(0);
@@ -19,12 +24,34 @@ pub(super) fn explain(error: &ScanError, text: &str, offset: usize) -> Finding {
     }
     let character = text[at..].chars().next();
     let end = character.map_or(at, |character| at + character.len_utf8());
-    let (message, help) = meaning(error.kind(), character);
+    let (message, help) = match error.kind() {
+        ErrorKind::ExpectedBlockMappingKey | ErrorKind::ExpectedBlockSequenceEntry
+            if text[line.start..at].trim_end().ends_with([']', '}']) =>
+        {
+            ("the list or map before this has ended".to_owned(), Some("put the whole value in quotes: `\"[]string\"`"))
+        }
+        kind => meaning(kind, character),
+    };
     Finding { help: help.map(str::to_owned), ..Finding::new("SE0001", offset + at..offset + end, message) }
 }
 
 fn is_tab(kind: &ErrorKind) -> bool {
-    matches!(kind, ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation)
+    use ErrorKind::{TabInBlockIndentation, TabInIndentation, TabInPlainScalar, TabNotAllowed};
+    matches!(kind, TabNotAllowed | TabInBlockIndentation | TabInIndentation | TabInPlainScalar)
+}
+
+/// The first tab of an indentation below a byte: the parser reports it at the text that its line would continue.
+fn tab_below(text: &str, at: usize) -> Option<usize> {
+    let mut start = line_range(text, at).end + 1;
+    while start < text.len() {
+        let line = &text[line_range(text, start)];
+        let indentation = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
+        match indentation.find('\t') {
+            Some(tab) if indentation.len() < line.len() => return Some(start + tab),
+            _ => start += line.len() + 1,
+        }
+    }
+    None
 }
 
 /// The last tab of an indentation up to a byte: the parser may report it at the line below.
@@ -50,6 +77,9 @@ fn meaning(kind: &ErrorKind, at: Option<char>) -> (String, Option<&'static str>)
         ErrorKind::MappingValueNotAllowed => {
             let help = "quote the text that holds it, or check the indentation of this line";
             ("a `: ` cannot stand here", Some(help))
+        }
+        ErrorKind::SimpleKeyExpected => {
+            ("no `: ` behind this key", Some("write `key: value`, with a space behind the colon"))
         }
         ErrorKind::UnclosedQuotedScalar => ("this quote is never closed", None),
         ErrorKind::InvalidTrailingDoubleQuotedScalar => {
