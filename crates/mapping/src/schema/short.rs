@@ -49,7 +49,7 @@ pub fn build(document: &ApiSchemaDocument, findings: &mut Vec<Finding>) -> Optio
         (fields.findings.len(), |properties: Value| json!({"type": "object", "properties": properties}));
     let mut properties = json!({"apiVersion": {"type": "string"}, "kind": {"type": "string"}});
     properties["metadata"] = match &spec.name {
-        Some(name) => object(json!({"name": fields.field(&name.0).schema})),
+        Some(name) => object(json!({"name": fields.name(&name.0)})),
         None => json!({"type": "object"}),
     };
     let of_spec = fields.field(&spec.spec.0);
@@ -179,6 +179,14 @@ impl Fields<'_> {
         Field::default()
     }
 
+    fn name(&mut self, node: &Node) -> Value {
+        let Field { schema, .. } = self.field(node);
+        if !schema.is_null() && schema["type"] != "string" {
+            self.wrong(node, "the name of an object is a text".into(), "`string | maxLength=40`, for example".into());
+        }
+        schema
+    }
+
     fn field(&mut self, node: &Node) -> Field {
         match &node.value {
             NodeValue::String(scalar) => self.text(node, &scalar.text),
@@ -227,7 +235,9 @@ impl Fields<'_> {
         let (of, markers) = text.split_once('|').unwrap_or((text, ""));
         let Some(schema) = schema_of(of.trim()) else {
             let types = || format!("{}; `[]string` and `map[string]string` of them", TYPES.join(", "));
-            let help = meant(of.trim(), &TYPES).unwrap_or_else(types);
+            let parted = of.trim().split_once(char::is_whitespace).filter(|(first, _)| schema_of(first).is_some());
+            let parted = parted.map(|(first, rest)| format!("write `{first} | {}`", rest.trim()));
+            let help = parted.or_else(|| meant(of.trim(), &TYPES)).unwrap_or_else(types);
             return self.wrong(node, format!("`{}` is no type", of.trim()), help);
         };
         let form = schema["type"].as_str().unwrap_or_default().to_owned();
@@ -286,7 +296,12 @@ impl Fields<'_> {
                 Some((key, value)) => field.schema[key] = value,
                 None => {
                     let message = format!("`{value}` cannot be the `{key}` of `{form}`");
-                    return self.wrong(node, message, "a value of the field's type, or true and false".into());
+                    let help = match &**key {
+                        "required" | "immutable" => "`true` or `false`".to_owned(),
+                        "default" | "enum" => format!("a value of the type `{form}`"),
+                        _ => "a number".to_owned(),
+                    };
+                    return self.wrong(node, message, help);
                 }
             }
         }
@@ -314,6 +329,10 @@ impl Fields<'_> {
                 schema = &Value::Null;
                 break;
             };
+            // What is wrong with the field was said.
+            if below.is_null() {
+                return None;
+            }
             schema = below;
             before = format!("{before}.{key}");
         }
