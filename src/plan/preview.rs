@@ -20,7 +20,7 @@ use super::{Reason, Reasons, each, is_in, live, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Mapping, ObjectRule, TargetChoice};
-use crate::object::marks::{Origin, Reference, Writer};
+use crate::object::marks::{self, Origin, Reference, Writer};
 use crate::object::{ClusterName, Key, encode_string_data, metadata};
 
 /// One source and what is around it.
@@ -194,7 +194,8 @@ fn seen_from(observed: &Observed, target: &At) -> Observed {
 }
 
 /// Takes the standing objects for ours, each for the first object of the mapping that it looks like, and leaves the positions of
-/// those that look like none. One that is recognized may tell where others are: copies that come back, and objects of a list.
+/// those that look like none, or that say that another mapping owns them. One that is recognized may tell where others are: copies
+/// that come back, and objects of a list.
 fn recognize(
     mapping: &Mapping,
     scene: &Scene,
@@ -212,6 +213,10 @@ fn recognize(
         let before = strangers.len();
         strangers.retain(|position| {
             let object = &scene.standing[*position];
+            let names = marks::label(object, marks::MAPPING).and_then(|label| label.split_once('.'));
+            if names.is_some_and(|(_, owner)| owner != mapping.name) {
+                return true;
+            }
             let found = places.iter().find(|(_, _, reference)| reference.is(object));
             let marked = found.and_then(|(rule, id, reference)| {
                 let body = render::mark(here, rule, id, place, reference, object.clone()).ok()?;

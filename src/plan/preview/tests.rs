@@ -57,6 +57,19 @@ fn what_stands_is_recognized_and_read() {
     assert_eq!(preview.status, Some(json!({"phase": "Up", "host": "h", "conditions": synced})));
 }
 
+/// A comparison with a document of another name does not take over what the former one made.
+#[test]
+fn what_another_mapping_owns_is_a_stranger() {
+    let mapping = mapping(MAPPING);
+    let owned_by = |owner: &str| {
+        let metadata = json!({"labels": {"sync-engine.dev/mapping": format!("main.{owner}")}});
+        json!({"apiVersion": "example.dev/v1", "kind": "Cluster", "metadata": metadata})
+    };
+    let standing = vec![owned_by("another"), owned_by(&mapping.name)];
+    let preview = preview(&mapping, &scene(json!({"size": 3}), standing)).expect("rendered");
+    assert_eq!(preview.strangers, [0]);
+}
+
 /// An engine deletes it before it writes the status.
 #[test]
 fn no_field_is_read_from_an_object_that_stands_and_is_not_wanted() {
