@@ -19,7 +19,7 @@ use super::targets::{self, Choice, OtherTarget, Reach, TargetContext};
 use super::{Reason, Reasons, each, is_in, live, status};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
-use crate::mapping::{Mapping, ObjectRule, TargetChoice};
+use crate::mapping::{Mapping, ObjectRule, Side, TargetChoice};
 use crate::object::marks::{self, Origin, Reference, Writer};
 use crate::object::{ClusterName, Key, encode_string_data, metadata};
 
@@ -217,7 +217,10 @@ fn recognize(
             if names.is_some_and(|(_, owner)| owner != mapping.name) {
                 return true;
             }
-            let found = places.iter().find(|(_, _, reference)| reference.is(object));
+            // Without a namespace it is on the target, where the original of such a copy is.
+            let is_beside = |rule: &ObjectRule| rule.copy.is_some() && rule.kind.side == Side::Source;
+            let may_be = |rule: &ObjectRule| !is_beside(rule) || !metadata(object, "namespace").is_empty();
+            let found = places.iter().find(|(rule, _, reference)| reference.is(object) && may_be(rule));
             let marked = found.and_then(|(rule, id, reference)| {
                 let body = render::mark(here, rule, id, place, reference, object.clone()).ok()?;
                 Some(TargetObject::of_rule(rule, reference.clone(), Arc::new(body)))

@@ -44,8 +44,12 @@ pub(super) fn run(
         (Ok(preview), false) => preview,
     };
     let strangers = preview.strangers.iter().filter_map(|position| scene.standing.get(*position));
-    let title = |object| format!("observed: {} stands for no object of the mapping", sources::title(object));
-    let mut problems: Vec<_> = strangers.map(|object| Problem::said(title(object))).collect();
+    let stranger = |object| {
+        let title = sources::title(object);
+        let hint = if sources::reads(mapping, object) { "; what is copied or read belongs to `related`" } else { "" };
+        Problem::said(format!("observed: {title} stands for no object of the mapping{hint}"))
+    };
+    let mut problems: Vec<_> = strangers.map(stranger).collect();
     let unread = scene.related.iter().take(own).filter(|object| preview.is_unread(object));
     problems.extend(
         unread.map(|object| Problem::said(format!("related: nothing of the mapping reads {}", sources::title(object)))),
@@ -144,33 +148,42 @@ fn scene(
     sources::check_fields(&source, bench.schemas.resource(&mapping.source.resource))?;
     let is_beside = |object: &Value| *object != source && sources::reads(mapping, object);
     let beside: Vec<_> = given_together.into_iter().filter(is_beside).collect();
-    let related = case.related.iter().map(|raw| given(folder, raw)).collect::<Result<Vec<_>, _>>()?.concat();
-    sources::check_written(&related, bench.schemas)?;
-    let own = related.len();
     let mut scene = sources::scene(source, mapping, bench.schemas)?;
-    scene.related = related.into_iter().chain(beside).map(Arc::new).collect();
     if let Some(workspace) = &case.workspace {
         scene.cluster = ClusterName::try_from(workspace.cluster.as_str())
             .map_err(|error| Misconfigured(format!("workspace.cluster: {error}")))?;
         scene.workspace_path = workspace.path.clone();
     }
-    scene.standing = standing(mapping, folder, case, &scene)?;
-    sources::check_written(&scene.standing, bench.schemas)?;
+    let around = |field: &str, raws: &[Raw]| -> Result<Vec<Value>, Misconfigured> {
+        let objects = around(mapping, folder, (field, raws), &scene)?;
+        sources::check_written(&objects, bench.schemas)?;
+        Ok(objects)
+    };
+    let (related, standing) = (around("related", &case.related)?, around("observed", &case.observed)?);
+    related.iter().try_for_each(whole)?;
+    let own = related.len();
+    scene.related = related.into_iter().chain(beside).map(Arc::new).collect();
+    scene.standing = standing;
     Ok((scene, own))
 }
 
-/// The `observed` objects: of files, or templates that read the source and its placement.
-fn standing(mapping: &Mapping, folder: &Path, case: &TestCaseSpec, scene: &Scene) -> Result<Vec<Value>, Misconfigured> {
+/// The objects around a source: of files, or templates that read the source and its placement.
+fn around(
+    mapping: &Mapping,
+    folder: &Path,
+    (field, raws): (&str, &[Raw]),
+    scene: &Scene,
+) -> Result<Vec<Value>, Misconfigured> {
     let scope = plan::render::placed_scope(mapping, &scene.observed(mapping), &scene.source);
     let rendered = |raw: &Raw| match raw.0.as_str() {
         Some(_) => given(folder, raw),
         None => match observed_template(raw, &mut Vec::new()).map(|template| template.render(&scope)) {
             Some(Ok(object)) => Ok(vec![object]),
-            Some(Err(why)) => Err(Misconfigured(format!("observed: {why}"))),
-            None => Err(Misconfigured("observed: it does not compile".to_owned())),
+            Some(Err(why)) => Err(Misconfigured(format!("{field}: {why}"))),
+            None => Err(Misconfigured(format!("{field}: it does not compile"))),
         },
     };
-    Ok(case.observed.iter().map(rendered).collect::<Result<Vec<_>, _>>()?.concat())
+    Ok(raws.iter().map(rendered).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// The file that a test names. It is below the test's folder, its links resolved: a test reads and writes nothing else.
@@ -194,14 +207,20 @@ fn below(folder: &Path, name: &str) -> Result<PathBuf, Misconfigured> {
 fn given(folder: &Path, raw: &Raw) -> Result<Vec<Value>, Misconfigured> {
     match raw.0.as_str() {
         Some(path) => sources::objects(&below(folder, path)?),
-        None => match raw.0.to_json() {
-            object if sources::is_object(&object) => Ok(vec![object]),
-            object => Err(Misconfigured(format!(
-                "{} lacks `apiVersion`, `kind` or `metadata`, which every object has",
-                sources::title(&object)
-            ))),
-        },
+        None => {
+            let object = raw.0.to_json();
+            whole(&object)?;
+            Ok(vec![object])
+        }
     }
+}
+
+fn whole(object: &Value) -> Result<(), Misconfigured> {
+    if sources::is_object(object) {
+        return Ok(());
+    }
+    let title = sources::title(object);
+    Err(Misconfigured(format!("{title} lacks `apiVersion`, `kind` or `metadata`, which every object has")))
 }
 
 /// The one object among them that the mapping takes.

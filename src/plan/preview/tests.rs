@@ -57,6 +57,26 @@ fn what_stands_is_recognized_and_read() {
     assert_eq!(preview.status, Some(json!({"phase": "Up", "host": "h", "conditions": synced})));
 }
 
+/// Its original has the same name, and `observed` is about the target.
+#[test]
+fn what_has_no_namespace_is_no_copy_beside_the_source() {
+    let mapping = mapping(
+        "  related:
+    - id: login
+      direction: ToSource
+      resource: secrets.v1
+      from: {name: \"{{ placement.name }}-login\"}
+      onMissing: Skip
+  objects:
+    - {id: db, template: {apiVersion: example.dev/v1, kind: Cluster, spec: {size: 1}}}
+",
+    );
+    let login = |metadata: Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata});
+    let standing = vec![login(json!({"name": "a-login"})), login(json!({"name": "a-login", "namespace": "default"}))];
+    let scene = Scene { steps: SETTLED, ..scene(json!({}), standing) };
+    assert_eq!(preview(&mapping, &scene).expect("rendered").strangers, [0]);
+}
+
 /// A comparison with a document of another name does not take over what the former one made.
 #[test]
 fn what_another_mapping_owns_is_a_stranger() {

@@ -194,7 +194,7 @@ impl Writer {
 fn free(name: &str, kind: &str) -> &'static str {
     match (kind, name) {
         ("ApiSchema", _) => "field",
-        ("MappingTest", "observed") => "*template*",
+        ("MappingTest", "observed" | "related") => "*template*",
         ("MappingTest", _) | (_, "default" | "parameters") => "any value",
         (_, "path") => "JSONPath",
         (_, name) if EXPRESSIONS.contains(&name) => "*expression*",

@@ -128,15 +128,15 @@ fn compile_root(root: &Arc<Node>, text: &Arc<str>, findings: &mut Vec<Finding>) 
             if let Some(cases) = cases.filter(|cases| cases.value == NodeValue::Sequence(Vec::new())) {
                 findings.push(Finding::new("SE0103", cases.headline(), "a test has at least one case"));
             }
-            for observed in typed.value.spec.cases.iter().flat_map(|case| &case.observed) {
-                observed_template(observed, findings);
+            for object in typed.value.spec.cases.iter().flat_map(|case| case.observed.iter().chain(&case.related)) {
+                observed_template(object, findings);
             }
             Some(Compiled::ForAuthors)
         }
     }
 }
 
-/// An `observed` object of a test. A path to a file has no expressions.
+/// An object of `observed` or `related` of a test. A path to a file has no expressions.
 pub fn observed_template(raw: &Raw, findings: &mut Vec<Finding>) -> Option<Template> {
     Template::compile(&raw.0, &Names::only(RootSet::OBSERVED), findings)
 }

@@ -49,7 +49,7 @@ pub struct TestCaseSpec {
     /// Target objects that exist: templates, or paths of files.
     #[serde(default)]
     pub observed: Vec<Raw>,
-    /// Related objects as they stand, inline or by the paths of files.
+    /// Related objects as they stand where they come from: templates, or paths of files.
     #[serde(default)]
     pub related: Vec<Raw>,
     /// Whether the mapping's filter must leave the source alone; nothing else can be expected then.

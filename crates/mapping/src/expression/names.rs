@@ -102,7 +102,7 @@ impl RootSet {
     /// The same where a source has several targets: `targets` in place of what is of one of them.
     pub const STATUS_OF_SEVERAL: Self =
         Self::of(&[Root::Source, Root::Workspace, Root::Placement, Root::Vars, Root::Mapping, Root::Targets]);
-    /// The `observed` objects of a test.
+    /// The objects of `observed` and `related` of a test.
     pub const OBSERVED: Self = Self::FILTER.and(Root::Placement);
     /// As `STATUS`, with the value that is transformed.
     pub const TRANSFORM: Self = Self::STATUS.and(Root::Value);
@@ -133,7 +133,7 @@ impl RootSet {
         ("`ready`, `failed`, status fields and conditions", Self::STATUS),
         ("status fields and conditions of a mapping with `targets`", Self::STATUS_OF_SEVERAL),
         ("`transform`", Self::TRANSFORM),
-        ("`observed` of a test", Self::OBSERVED),
+        ("`observed` and `related` of a test", Self::OBSERVED),
     ];
 
     /// What of a root can be read: nothing (`None`), these fields, or all of it (no fields).
