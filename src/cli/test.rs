@@ -163,8 +163,10 @@ impl Bench<'_> {
     ) -> Result<Tested, Misconfigured> {
         let (name, mapping) = (test.metadata.name.value.clone(), test.spec.mapping.value.clone());
         let entry = self.catalog.mapping(&mapping).ok_or_else(|| {
+            let known: Vec<_> = self.catalog.mappings().map(|(name, _)| name).collect();
+            let help = yaml::meant(&mapping, &known).unwrap_or_else(|| "name its folder as well".to_owned());
             Misconfigured(format!(
-                "{file}: the test `{name}` is about mapping `{mapping}`, which is not among the files; name its folder as well"
+                "{file}: the test `{name}` is about mapping `{mapping}`, which is not among the files; {help}"
             ))
         })?;
         let recorder = self.recorders.get(&mapping).cloned().unwrap_or_default();

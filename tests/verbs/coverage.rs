@@ -87,6 +87,11 @@ fn what_no_test_reaches_is_shown_where_it_stands() {
     stderr:
     an engine would refuse these mappings for 1 error: `sync-engine validate` shows what is wrong
     "#);
+    // What fails is to be mended first.
+    fs::write(root.path().join("maps/a.test.yaml"), CASES.replace("source.yaml", "sources.yaml")).expect("a file");
+    let failing = shown_in(&root, &["test", "ROOT/maps"]);
+    assert!(failing.contains("0 of 10 expressions") && !failing.contains("note: "), "{failing}");
+    fs::write(root.path().join("maps/a.test.yaml"), CASES).expect("a file");
     let least = |percent: &str| shown_in(&root, &["test", "ROOT/maps", "--min-coverage", percent]);
     assert!(least("60").starts_with("exit 0\n"), "{}", least("60"));
     let short = least("61");

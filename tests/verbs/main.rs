@@ -752,9 +752,14 @@ fn update_writes_golden_files_that_hold_from_then_on() {
 
 #[test]
 fn test_needs_a_test_and_its_mapping() {
-    let root = directory(&[("maps/a.yaml", GOOD), ("tests/a.yaml", TEST), ("bad/b.yaml", &broken())]);
-    assert_snapshot!(said(&root, ["test ROOT/maps", "test ROOT/tests"]).replace("exit 3\nstderr:\n", ""), @"
+    let misspelt = TEST.replace("mapping: databases", "mapping: database");
+    let files =
+        [("maps/a.yaml", GOOD), ("tests/a.yaml", TEST), ("bad/b.yaml", &broken()), ("misspelt/a.yaml", &misspelt)];
+    let root = directory(&files);
+    let lines = ["test ROOT/maps", "test ROOT/maps ROOT/misspelt", "test ROOT/tests"];
+    assert_snapshot!(said(&root, lines).replace("exit 3\nstderr:\n", ""), @"
     error: there is no MappingTest in `ROOT/maps`
+    error: ROOT/misspelt/a.yaml: the test `sizes` is about mapping `database`, which is not among the files; did you mean `databases`?
     error: ROOT/tests/a.yaml: the test `sizes` is about mapping `databases`, which is not among the files; name its folder as well
     ");
     assert!(said(&root, ["test ROOT/bad"]).starts_with("exit 3\n"));

@@ -261,8 +261,11 @@ fn unmet(expected: &Entries<Raw>, actual: &Value, prefix: &str, is_known: impl F
         let said = |why: &str| Problem::said(format!("{prefix}{}: {why}", path.value));
         match rooted(&path.value).map(|path| (found(&path, actual), path)) {
             Err(why) => problems.push(said(&why)),
-            Ok((Value::Null, path)) if wanted.is_null() && path.names().is_some_and(|path| !is_known(&path)) => {
-                problems.push(said("there is no such field: it would always be null"));
+            Ok((Value::Null, names)) if names.names().is_some_and(|names| !is_known(&names)) => {
+                problems.push(match wanted.is_null() {
+                    true => said("there is no such field: it would always be null"),
+                    false => Problem::unknown(format!("{prefix}{}", path.value), wanted),
+                });
             }
             Ok((found, _)) if same(&found, &wanted) => {}
             Ok((found, _)) => problems.push(Problem::unmet(format!("{prefix}{}", path.value), wanted, found)),

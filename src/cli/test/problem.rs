@@ -33,6 +33,12 @@ impl Problem {
         Self { message, about: Some(About::Unmet { path, expected, actual }) }
     }
 
+    /// Nothing can ever stand there.
+    pub fn unknown(path: String, expected: Value) -> Self {
+        let Self { message, about } = Self::unmet(path, expected, Value::Null);
+        Self { message: format!("{message}: there is no such field"), about }
+    }
+
     pub fn golden(name: &str, golden: String, difference: String) -> Self {
         let message = format!("golden {name} differs (- the file, + what is rendered; --update takes the latter)");
         Self { message, about: Some(About::Golden { golden, difference }) }

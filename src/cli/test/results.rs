@@ -130,9 +130,11 @@ impl Results {
         let tests: String = self.tests.iter().map(Tested::text).collect();
         let written: String = self.written.iter().map(|path| format!("wrote {}\n", path.display())).collect();
         let coverage: String = self.coverage.iter().map(Covered::text).collect();
-        let missed = self.coverage.iter().flat_map(|covered| &covered.missed);
-        let missed: String = missed.map(|one| format!("{}\n\n", one.spot.note(one.message, colours))).collect();
         let failed = self.failed();
+        // A case that cannot be used reaches nothing, and what it would have reached hides why.
+        let covered = self.coverage.iter().filter(|_| failed == 0);
+        let missed = covered.flat_map(|covered| &covered.missed);
+        let missed: String = missed.map(|one| format!("{}\n\n", one.spot.note(one.message, colours))).collect();
         let passed = count(self.cases().count() - failed, "case");
         let short = self
             .coverage
