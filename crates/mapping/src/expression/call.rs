@@ -186,6 +186,7 @@ impl Compiler<'_> {
 /// Names of Jinja and of other template languages, with what the language has for them.
 const REPLACED: &[(Role, &str, &str)] = &[
     (Role::Filter, "attr", "x[\"name\"]"),
+    (Role::Filter, "base64", "… | b64encode"),
     (Role::Filter, "bool", "x == \"true\""),
     (Role::Filter, "count", "… | length"),
     (Role::Filter, "d", "… | default(…)"),

@@ -11,13 +11,18 @@ use super::parse::Compiler;
 use super::source;
 
 /// Operators of other languages, longer ones first, and how they are written here.
-const SPELLINGS: [(&str, &str); 6] = [
+const SPELLINGS: [(&str, &str); 11] = [
     ("&&", "write `a and b`"),
     ("||", "write `a or b`"),
     ("??", "write `x | default(y)`"),
     ("?.", "write `x.y | default(z)`"),
     ("?", "write `a if condition else b`"),
     ("!", "write `not x`"),
+    ("<>", "write `a != b`"),
+    ("=", "write `a == b`"),
+    ("AND", "write `a and b`"),
+    ("OR", "write `a or b`"),
+    ("NOT", "write `not x`"),
 ];
 
 /// Statements of Jinja that the language does not have, and what it has.
@@ -30,17 +35,36 @@ impl Compiler<'_> {
     pub fn check_tokens(&mut self, in_expression: bool) -> Option<()> {
         let source = self.source();
         let (mut end, mut before) = (0, None);
+        // Parentheses that are open, and the name of the filter that stands before.
+        let (mut open, mut filter, mut is_foreign) = (0_usize, None, false);
         for token in tokens(source, in_expression) {
             match token {
                 Ok((token, range)) => {
+                    let is_filter = matches!((&before, &token), (Some(Token::Pipe), Token::Ident(_)));
                     match (before, &token) {
                         (Some(Token::Pipe), Token::Pipe) if range.start == end => return self.no_token(end - 1),
                         (Some(Token::BlockStart), Token::Ident(name)) if STATEMENTS.contains(name) => {
                             self.report("SE0206", range.clone(), format!("`{name}` is not part of the language"))
                                 .help = Some(ONLY.to_owned());
+                            is_foreign = true;
+                        }
+                        (_, Token::ParenOpen) => open += 1,
+                        (_, Token::ParenClose) => open = open.saturating_sub(1),
+                        (_, Token::Assign) if open == 0 && !is_foreign => return self.no_token(range.start),
+                        (Some(Token::Lt), Token::Gt) if range.start == end => return self.no_token(end - 1),
+                        (Some(Token::Dot), Token::Ident(_)) => {}
+                        (_, Token::Ident("AND" | "OR" | "NOT")) => return self.no_token(range.start),
+                        (_, Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Float(_)) => {
+                            if let Some(name) = filter {
+                                let help = format!("write `{name}({})`", &source[range.clone()]);
+                                self.report("SE0201", range, "the arguments of a filter stand in parentheses").help =
+                                    Some(help);
+                                return None;
+                            }
                         }
                         _ => {}
                     }
+                    filter = is_filter.then(|| &source[range.clone()]);
                     (end, before) = (range.end, Some(token));
                 }
                 Err(error) if error.detail() == Some("unexpected character") => {
