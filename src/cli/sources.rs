@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use data_encoding::BASE64;
 use serde_json::Value;
 
 use super::arguments::DEFAULT_ENGINE;
@@ -166,6 +167,22 @@ fn unknown_fields(value: &Value, view: View, path: &str, unknown: &mut Vec<Strin
     for (index, below) in value.as_array().into_iter().flatten().enumerate() {
         unknown_fields(below, item, &format!("{path}[{index}]"), unknown);
     }
+}
+
+/// That the values of a Secret are base64, as its API server wants them.
+///
+/// # Errors
+/// The keys whose values are none.
+pub(super) fn check_secret(object: &Value) -> Result<(), Misconfigured> {
+    let is_secret = text(object, "kind") == "Secret";
+    let data = object["data"].as_object().into_iter().flatten().filter(|_| is_secret);
+    let is_encoded = |value: &Value| match value.as_str() {
+        Some(text) => BASE64.decode(text.replace(['\r', '\n'], "").as_bytes()).is_ok(),
+        None => value.is_null(),
+    };
+    let wrong = data.filter(|(_, value)| !is_encoded(value));
+    let wrong: Vec<_> = wrong.map(|(key, _)| format!("data.{key}: no base64; text goes into `stringData`")).collect();
+    refused(object, &wrong)
 }
 
 /// A rendered object, as its API server would store it.

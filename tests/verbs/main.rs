@@ -346,6 +346,9 @@ fn render_reads_what_is_related() {
       namespace: default-dxrcslzy2prezvhl
     type: Opaque
     "#);
+    fs::write(root.path().join("secret.yaml"), secret.replace("YQ==", "plain")).expect("a file");
+    let plain = said(&root, given);
+    assert!(plain.starts_with("exit 3\n") && plain.contains("data.user: no base64; text goes into"), "{plain}");
     let missing = said(&root, ["render ROOT/maps -f ROOT/source.yaml --related ROOT/nothing.yaml"]);
     assert!(missing.starts_with("exit 3\n") && missing.contains("cannot read `ROOT/nothing.yaml`"), "{missing}");
 }
