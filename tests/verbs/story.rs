@@ -530,4 +530,29 @@ fn a_name_used_twice_and_an_operator_of_nothing_are_errors() {
     exit Some(3)
     error: ToyOperator `redis-operator`: no CustomResourceDefinition beside the mappings defines `nothings.v1.example.com`
     ");
+    insta::assert_snapshot!(said("kind.yaml", operator.replace("ToyOperator", "ToyOperators")), @"
+    exit Some(3)
+    error: kind.yaml cannot be played:
+    error[SE0104]: `ToyOperators` is not one of `ToyOperator`, `ToyCluster`
+     --> kind.yaml:3:7
+      |
+    3 | kind: ToyOperators
+      |       ^^^^^^^^^^^^
+      |
+      = help: did you mean `ToyOperator`?
+    ");
+    let broken = said("broken.yaml", operator.replace("  steps:", "   steps:"));
+    assert!(broken.contains("error: broken.yaml cannot be played:\nerror[SE0001]: "), "{broken}");
+}
+
+/// Its errors are told in place of another story.
+#[test]
+fn a_folder_in_which_no_mapping_can_be_used_is_not_played() {
+    let place = Place::new();
+    let mapping = redis(&place);
+    fs::write(&mapping, read(&mapping).replace("  vars:\n", "  varz:\n")).expect("an edit");
+    let said = place.said(&["redis", "--exit-when-synced"]);
+    let refused =
+        "exit Some(3)\nerror: no mapping in `redis/mappings` can be used\n\nerror[SE0101]: unknown field `varz`";
+    assert!(said.starts_with(refused), "{said}");
 }

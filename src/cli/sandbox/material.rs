@@ -1,5 +1,6 @@
 //! Documents that a story is made of: what lies in a folder of mappings, and beside it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,6 +9,8 @@ use serde_json::Value;
 use crate::catalog::Files;
 use crate::cli::Misconfigured;
 use crate::cli::inputs;
+use crate::mapping::diagnostic::{Diagnostic, Finding};
+use crate::mapping::document;
 use crate::mapping::schema::Schemas;
 use crate::mapping::{ClusterProvider, Mapping};
 use crate::story::{Found, Given, Script, ToyCluster, ToyOperator};
@@ -15,6 +18,10 @@ use crate::yaml::{self, Limits};
 
 /// Folders beside one of mappings in which documents are looked for.
 const BESIDE: [&str; 2] = ["schemas", "examples"];
+
+/// What the sandbox alone reads.
+const API_VERSION: &str = "sandbox.sync-engine.dev/v1alpha1";
+const KINDS: [&str; 2] = ["ToyOperator", "ToyCluster"];
 
 /// The mapping of the example that comes with the program, and what is beside it.
 pub(super) const MAPPING: &str = include_str!("../../../mappings/mongodb.yaml");
@@ -37,6 +44,10 @@ pub(super) struct Material {
     operators: Vec<(String, String)>,
     /// Toy clusters, likewise.
     clusters: Vec<(String, String)>,
+    /// Documents that may be meant for one of those, and cannot be read.
+    unreadable: Vec<String>,
+    /// What is wrong with mappings.
+    errors: Option<String>,
 }
 
 /// Reads a folder of mappings, what lies beside it, and what else the visitor names.
@@ -86,21 +97,56 @@ impl Material {
         (!served.is_empty()).then(text)
     }
 
+    /// What is wrong where there are mappings, and none of them can be used.
+    pub fn errors(&self) -> Option<&str> {
+        self.errors.as_deref().filter(|_| self.mappings.is_empty())
+    }
+
     /// The mappings of some files, and the documents of all.
     fn of(own: Files, all: &Files) -> Self {
+        let is_own: BTreeSet<String> = own.readable.keys().cloned().collect();
         let catalog = inputs::catalog(&inputs::only_ours(own));
-        let mappings = catalog.mappings().map(|(_, entry)| entry.mapping.clone()).collect();
-        let providers = catalog.providers().cloned().collect();
-        let mut material = Self { mappings, providers, found: Vec::new(), operators: Vec::new(), clusters: Vec::new() };
+        let mut material = Self {
+            mappings: catalog.mappings().map(|(_, entry)| entry.mapping.clone()).collect(),
+            providers: catalog.providers().cloned().collect(),
+            found: Vec::new(),
+            operators: Vec::new(),
+            clusters: Vec::new(),
+            unreadable: Vec::new(),
+            errors: inputs::errors(&catalog),
+        };
         let given = all.readable.iter().filter(|(path, _)| !inputs::is_expected(path));
-        given.for_each(|(path, content)| material.take(path, content));
+        given.for_each(|(path, content)| material.take(path, content, is_own.contains(path)));
         material
     }
 
-    fn take(&mut self, path: &str, content: &[u8]) {
+    /// `is_own`: the file is one of the mappings', and the engine says what is wrong with it.
+    fn take(&mut self, path: &str, content: &[u8], is_own: bool) {
         let folder = Path::new(path).parent().unwrap_or(Path::new("")).to_owned();
+        let unreadable = |findings: Vec<Finding>| {
+            let shown = findings.into_iter().map(|finding| Diagnostic::new(finding, path, content).render(false));
+            unplayable(path)(shown.collect()).0
+        };
         for document in yaml::parse_within(content, Limits::SCHEMAS) {
-            let Some(root) = document.root.filter(|_| !inputs::is_ours(document.text.as_bytes())) else { continue };
+            let Some(root) = document.root else {
+                let is_test = document.text.contains(document::API_VERSION) && !document.text.contains(API_VERSION);
+                if !is_own && !is_test {
+                    self.unreadable.push(unreadable(document.findings));
+                }
+                continue;
+            };
+            if inputs::is_ours(document.text.as_bytes()) {
+                continue;
+            }
+            let kind = root.get("kind").filter(|kind| kind.as_str().is_none_or(|kind| !KINDS.contains(&kind)));
+            let is_ours = root.get("apiVersion").and_then(|version| version.as_str()) == Some(API_VERSION);
+            if let Some(kind) = kind.filter(|_| is_ours) {
+                let message = format!("`{}` is not one of `{}`", kind.as_str().unwrap_or_default(), KINDS.join("`, `"));
+                let help = yaml::meant(kind.as_str().unwrap_or_default(), &KINDS);
+                let finding = Finding { help, ..Finding::new("SE0104", kind.headline(), message) };
+                self.unreadable.push(unreadable(vec![finding]));
+                continue;
+            }
             let root = root.to_json();
             match root["kind"].as_str() {
                 Some("ToyOperator") => self.operators.push((path.to_owned(), document.text.to_string())),
@@ -119,6 +165,9 @@ impl Material {
     /// # Errors
     /// What is wrong with the documents.
     pub fn script(&self, operator: Option<Arc<ToyOperator>>) -> Result<Option<Script>, Misconfigured> {
+        if !self.unreadable.is_empty() {
+            return Err(Misconfigured(self.unreadable.join("\n\n")));
+        }
         let operators = match operator {
             Some(operator) => vec![operator],
             None => self.operators.iter().map(|(path, text)| self::operator(path, text)).collect::<Result<_, _>>()?,

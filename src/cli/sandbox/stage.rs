@@ -89,6 +89,10 @@ fn script(
     if let Some(script) = own.script(operator.clone())? {
         return Ok((script, None));
     }
+    if let Some(errors) = own.errors() {
+        let folder = inputs::listed(&[mappings.to_owned()]);
+        return Err(Misconfigured(format!("no mapping in {folder} can be used\n\n{errors}")).into());
+    }
     let instead = own.lacks();
     match material::example().script(operator)? {
         Some(script) => Ok((script, instead)),
