@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::OptionFuture;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use super::scene::resources;
@@ -143,8 +143,13 @@ impl Player {
     fn write_status(&self, key: &Key, step: &Step, object: &Arc<Value>) -> Result<(), Trouble> {
         let Some(status) = step.status(object) else { return Ok(()) };
         let status = status.map_err(|why| why.to_string())?;
+        if status.as_object().is_some_and(Map::is_empty) {
+            return Ok(());
+        }
         let endpoint = if self.has_status { "/status" } else { "" };
-        let url = format!("{}{endpoint}?fieldManager={AUTHOR}", self.api().url(&key.namespace, &key.name));
+        // A field that the definition lacks would be dropped without a word.
+        let options = format!("fieldManager={AUTHOR}&fieldValidation=Strict");
+        let url = format!("{}{endpoint}?{options}", self.api().url(&key.namespace, &key.name));
         self.write(&Request::patch(&url, MERGE, &json!({"status": status}))).map_err(|(_, why)| why)
     }
 

@@ -99,6 +99,31 @@ async fn an_operator_holds_up_deletions_and_needs_no_status_endpoint() {
     played.abort();
 }
 
+/// A server drops it, and the visitor would wait for it.
+#[tokio::test(start_paused = true)]
+async fn a_status_field_that_the_definition_lacks_is_told() {
+    let cluster = Arc::new(Options::kubernetes().start().await.expect("starts"));
+    let mut definition = script::open_definition(&crate::mapping::Kind::new("example.com", "v1", "Thing"));
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let status = json!({"type": "object", "properties": {"state": {"type": "string"}}});
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
+        json!({"type": "object", "properties": {"spec": open, "status": status}});
+    let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
+    cluster.create(definitions, &definition).expect("a definition");
+    let operator = Arc::new(ToyOperator::compile("operator.yaml", HOLDING).expect("compiles"));
+    let (sender, mut troubles) = tokio::sync::mpsc::unbounded_channel();
+    let tell = move |trouble: String| drop(sender.send(trouble));
+    let player = Player::new(operator, cluster.clone(), tell).expect("the resource is served");
+    let played = tokio::spawn(player.run());
+    let things = ApiRef { cluster: "", resource: "things.v1.example.com" };
+    let thing =
+        json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"size": 3}});
+    assert_eq!(cluster.request(&Request::post(&things.url("default", ""), &thing)).code, 201);
+    let trouble = troubles.recv().await.expect("a trouble");
+    assert!(trouble.contains("unknown field \"status.phase\""), "{trouble}");
+    played.abort();
+}
+
 #[test]
 fn the_shipped_operator_renders_what_the_schema_requires() {
     let operator = ToyOperator::compile("operator.yaml", MONGODB).expect("compiles");
