@@ -146,8 +146,11 @@ type Choices = Result<Arc<[Choice]>, Unrendered>;
 #[derive(Debug, Clone, Default)]
 pub struct Evaluated {
     choices: Arc<Mutex<Option<(Basis, Choices)>>>,
-    pins: Arc<Mutex<Option<(Arc<Value>, Pins)>>>,
+    pins: Arc<Mutex<Option<PinsOf>>>,
 }
+
+/// A source, and its pins.
+type PinsOf = (Arc<Value>, Pins);
 
 /// The targets that a source was synced to: identity by connection.
 pub type Pins = Arc<BTreeMap<String, String>>;

@@ -16,11 +16,13 @@ use crate::plan::observed::all_copies;
 #[derive(Debug, Default)]
 pub struct SharedUse {
     users: HashMap<Arc<str>, BTreeSet<Key>>,
-    /// In their order; mostly one.
-    places: HashMap<Key, (Use, Box<[Arc<str>]>)>,
+    places: HashMap<Key, (Use, Places)>,
     /// Sources whose places have not been looked at.
     unseen: HashSet<Key>,
 }
+
+/// In their order; mostly one.
+type Places = Box<[Arc<str>]>;
 
 /// What one source uses; nothing: it needs nothing anywhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
