@@ -200,7 +200,8 @@ pub struct World {
     pub pins_lost: bool,
     /// Whether an engine ended, and with it its memory of late requests.
     pub forgot: bool,
-    /// Mappings of which the last process that started found no document: where a target cannot be read, it may not know the last one.
+    /// Mappings that had a document, of which the last process that started found none: where a target cannot be read, it may not know
+    /// the last one.
     pub without_document: BTreeSet<&'static str>,
     /// Which versions of the kind Widget the target has.
     pub versions: Versions,
@@ -514,7 +515,9 @@ impl World {
         }
         let mut process = Process::start(&self.shared, &self.plan, number);
         let (names, is_sound) = (self.names(number), self.file != File::Broken);
-        self.without_document = MAPPINGS.into_iter().filter(|name| is_sound && !names.contains(name)).collect();
+        let had_document = |name: &str| self.core(|core| core.checker.last_of(name).is_some());
+        let is_without = |name: &&'static str| is_sound && !names.contains(name) && had_document(name);
+        self.without_document = MAPPINGS.into_iter().filter(is_without).collect();
         process.reload(&self.shared, self.documents(number), names, is_sound);
         self.processes.insert(number, process);
         self.note_rivals();
