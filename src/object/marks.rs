@@ -471,6 +471,15 @@ mod tests {
             assert!(head.to_string().len() < LONGEST, "{}", head.to_string().len());
             assert_eq!(told(&head), told(&object));
         }
+        let mut marked = marked(&source("abc"), &reference("db"));
+        for (labels, told) in
+            [(json!({MANAGED_BY: "Helm"}), Some("Helm (app.kubernetes.io/managed-by)")), (json!({OWNER: "o"}), None)]
+        {
+            marked["metadata"]["labels"] = labels;
+            let head = head(&marked);
+            assert_eq!(origin(&writer(), &head, &reference("db")), Some(source("abc")));
+            assert!(holder(&head).as_deref() == told && !is_unowned(&head), "{head}");
+        }
     }
 
     #[test]
