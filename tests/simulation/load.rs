@@ -1054,7 +1054,8 @@ fn uses_of_state_stores(clusters: usize) -> (usize, usize) {
         };
         comes_up().await;
         let inner = net.lock();
-        let read = names.iter().filter_map(|host| inner.stores_read.get(host)).sum();
+        let read: usize = names.iter().filter_map(|host| inner.stores_read.get(host)).sum();
+        assert!(written >= clusters && read >= clusters, "{written} and {read} for {clusters} clusters");
         (written, read)
     })
 }
