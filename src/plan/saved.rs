@@ -67,8 +67,8 @@ impl Saved {
         mask: &dyn Fn(&str) -> String,
     ) -> Result<Self, serde_json::Error> {
         let mut tree = serde_json::to_value(observed)?;
-        let much = || serde_json::Error::custom("too many values of Secrets would have to be left out of it");
-        let masks = Masks::of(&tree, mask).ok_or_else(much)?;
+        let too_many = "the Secrets that the source reads have too many values to leave them out of a trace";
+        let masks = Masks::of(&tree, mask).ok_or_else(|| serde_json::Error::custom(too_many))?;
         masks.redact(&mut tree);
         let mut redacted: Observed = serde_json::from_value(tree.clone())?;
         let hashes = other_hashes(mapping, observed, &redacted);

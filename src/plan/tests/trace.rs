@@ -32,13 +32,14 @@ fn saved(world: &World, mapping: &Mapping) -> Saved {
 fn what_would_take_long_to_be_searched_for_secrets_is_not_kept() {
     let (world, mapping) = (synced(), mapping(DATABASES));
     let mut observed = world.rested.expect("it came to rest");
-    let mut is_kept = |values: usize| {
+    let mut refusal = |values: usize| {
         let data: Value = (0..values).map(|number| (format!("key{number}"), format!("{number:08}"))).collect();
         let secret = json!({"kind": "Secret", "metadata": {"name": "large"}, "data": data});
         observed.answers.foreign.insert(Reference::namespace("large"), secret.into());
-        Saved::of(&mapping, &observed, Context::default(), &mask).is_ok()
+        Saved::of(&mapping, &observed, Context::default(), &mask).err().map(|error| error.to_string())
     };
-    assert!(is_kept(10) && !is_kept(20_000));
+    assert_eq!(refusal(10), None);
+    assert!(refusal(20_000).is_some_and(|why| why.contains("too many values to leave them out of a trace")));
 }
 
 /// What another machine makes of the file, which has to be what this one makes of it.
