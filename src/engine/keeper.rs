@@ -117,19 +117,25 @@ pub(super) struct Unanswered {
     newest: Newest,
 }
 
-/// The version of the state store that was read or written last, and how often its server was known to be restored then.
+/// The version of the state store that was read or written last.
 #[derive(Debug, Default)]
-struct Newest(String, u64);
+struct Newest {
+    /// The identity of the target: the versions of two clusters cannot be compared.
+    at: String,
+    version: String,
+    /// How often its server was known to be restored then.
+    restored: u64,
+}
 
 impl Newest {
     /// It is read in this version. An older one than before tells of a restore that no watch may show: where the process stood still,
     /// the server may have passed meanwhile what they have heard of.
-    fn read(&mut self, version: &str, restored: &Epoch) {
-        if is_older(version, &self.0) {
+    fn read(&mut self, at: &str, version: &str, restored: &Epoch) {
+        if *at == self.at && is_older(version, &self.version) {
             warn!("the version of a state store went back: the server was restored to an earlier state");
-            restored.advance_from(self.1);
+            restored.advance_from(self.restored);
         }
-        *self = Self(version.to_owned(), restored.now());
+        *self = Self { at: at.to_owned(), version: version.to_owned(), restored: restored.now() };
     }
 }
 
@@ -205,11 +211,12 @@ async fn confirm(
 ) -> Result<Inventory, Doubt> {
     let inventories = pipeline.shared.inventories(generation.target.endpoint().permitted(permit.clone()));
     let can_none_come = !unanswered.write.may_come();
-    let source = generation.target.identity().and_then(|_| source_id(pipeline, generation))?;
+    let at = generation.target.identity()?;
+    let source = source_id(pipeline, generation)?;
     let found = inventories.get(pipeline.writer.mapping()).await;
     let found = found.map_err(|error| unreadable(generation, &error.to_string()))?;
     if let Some(found) = &found {
-        unanswered.newest.read(&found.resource_version, inventories.endpoint.connection().restored());
+        unanswered.newest.read(&at, &found.resource_version, inventories.endpoint.connection().restored());
     }
     match &found {
         None => pipeline.lacks_store(),
@@ -263,7 +270,7 @@ async fn confirm(
                 unreadable(generation, &error.to_string())
             })?;
             (unanswered.removal, unanswered.may_be_own) = (Late::default(), true);
-            unanswered.newest.0.clone_from(&stored.resource_version);
+            unanswered.newest.version.clone_from(&stored.resource_version);
             stored
         }
     };
@@ -589,11 +596,21 @@ mod tests {
     fn a_state_store_whose_version_goes_back_tells_of_a_restore_that_nobody_has_seen() {
         let (mut newest, restored) = (Newest::default(), Epoch::default());
         let mut told = |version: &str| {
-            newest.read(version, &restored);
+            newest.read("one", version, &restored);
             restored.now()
         };
         assert_eq!(["7", "9", "4", "4", "12"].map(&mut told), [0, 0, 1, 1, 1]);
         restored.advance();
         assert_eq!(["5", "3"].map(told), [2, 3], "a watch saw the first of them");
+    }
+
+    /// An edit may give the mapping another target, or the connection may lead to another cluster.
+    #[test]
+    fn the_state_store_of_another_cluster_tells_of_no_restore() {
+        let (mut newest, restored) = (Newest::default(), Epoch::default());
+        for (at, version) in [("one", "7"), ("other", "3"), ("one", "5")] {
+            newest.read(at, version, &restored);
+            assert_eq!(restored.now(), 0, "{at}");
+        }
     }
 }
