@@ -261,16 +261,21 @@ impl Pipeline {
         let recorded = state.promotion.recorded.take();
         state.promotion = Promotion { recorded, is_told: true, ..Promotion::default() };
         drop(state);
-        self.check_inventory();
-        self.controller.enqueue_all();
+        self.told();
+        self.controller.enqueue_for(&[self]);
     }
 
     /// It is known how far every release is: without one, what the state store says of it is over.
     pub fn no_release_is_under_way(&self) {
-        let is_news = !std::mem::replace(&mut self.state.lock().promotion.is_told, true);
+        let mut state = self.state.lock();
+        let is_awaited = state.untold_release().is_some();
+        let is_news = !std::mem::replace(&mut state.promotion.is_told, true);
+        drop(state);
         if is_news {
             self.told();
-            self.controller.enqueue_all();
+        }
+        if is_awaited {
+            self.controller.enqueue_for(&[self]);
         }
     }
 

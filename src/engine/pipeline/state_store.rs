@@ -247,7 +247,7 @@ impl Pipeline {
 
 impl State {
     /// Why nothing is planned although the state store is read: which sources follow a candidate is recorded at home.
-    fn untold_release(&self) -> Option<String> {
+    pub(super) fn untold_release(&self) -> Option<String> {
         let is_untold = !self.store.release.is_empty() && !self.promotion.is_told();
         is_untold.then(|| "how far the release of a candidate is, which home tells, is not known yet".to_owned())
     }

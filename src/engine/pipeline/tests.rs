@@ -194,23 +194,57 @@ fn owned(writer: &Writer, origin: &Origin, kind: &Kind, at: &Key) -> Object {
     Object::from_json(object.to_string().as_bytes()).expect("an object")
 }
 
+/// What a watch shows of a kind: an object of this source.
+fn showing(pipeline: &Pipeline, kind: &Kind, source: &str) -> Arc<Feed> {
+    let at = Key::new(ClusterName::try_from("target").expect("a name"), "default", source);
+    let origin = Origin::new(&pipeline.generation().mapping.source.resource, "c", &key(source));
+    let object = owned(&pipeline.writer, &origin, kind, &at);
+    let (scope, selectors) = (cluster("target").spec.scope.clone(), of_mapping(&pipeline.writer));
+    let (resource, collection) = (kind.resource(&kind.plural()), Collection::Kind("target".into(), kind.clone()));
+    let feed = pipeline.controller.follow(&scope, &resource, &selectors, collection, |_, _| ());
+    feed.watch.store().put(Parsed::read(&object.json()).expect("its text")).expect("an object");
+    Arc::new(feed)
+}
+
 /// The object may be gone, and its watch ends before it tells.
 #[tokio::test]
 async fn who_has_an_object_of_a_kind_that_is_followed_no_more_is_looked_at_again() {
     let pipeline = pipeline(Lease::default());
     let (generation, kind) = (pipeline.generation(), Kind::new("", "v1", "Secret"));
-    let at = Key::new(ClusterName::try_from("target").expect("a name"), "default", "x");
-    let origin = Origin::new(&generation.mapping.source.resource, "c", &key("x"));
-    let object = owned(&pipeline.writer, &origin, &kind, &at);
-    let (scope, selectors) = (cluster("target").spec.scope.clone(), of_mapping(&pipeline.writer));
-    let (resource, collection) = (kind.resource("secrets"), Collection::Kind("target".into(), kind.clone()));
-    let feed = pipeline.controller.follow(&scope, &resource, &selectors, collection, |_, _| ());
-    feed.watch.store().put(Parsed::read(&object.json()).expect("its text")).expect("an object");
-    pipeline.feeds.lock().insert(kind, Arc::new(feed));
+    let feed = showing(&pipeline, &kind, "x");
+    pipeline.feeds.lock().insert(kind, feed);
     pipeline.confirm(&generation, Ok(in_force(DOCUMENT)));
     pipeline.controller.queue.remove_cluster(&key("x").cluster);
     pipeline.follow_kinds();
     assert_eq!((pipeline.kind_feeds().len(), pipeline.controller.queue.depth().ready), (0, 1));
+}
+
+/// At each start and each change of leader, each of many targets hears of it: nobody goes through the objects of all others for that.
+#[tokio::test]
+async fn what_a_target_hears_of_a_release_has_those_looked_at_who_wait_for_it_there() {
+    let pipeline = pipeline(Lease::default());
+    let (mapping, candidate) = (pipeline.generation().mapping.clone(), compiled(&sharing("a")).expect("a mapping"));
+    let target = Arc::new(Target::new("other", connection(), Arc::default()).expect("a target"));
+    let other = Pipeline::new(pipeline.controller.clone(), Generation::new(mapping, Phase::Active, target));
+    pipeline.controller.add("other", &other);
+    for (one, kind, source) in [(&pipeline, "Secret", "x"), (&other, "ServiceAccount", "y")] {
+        let kind = Kind::new("", "v1", kind);
+        let feed = showing(one, &kind, source);
+        one.feeds.lock().insert(kind, feed);
+    }
+    let queued = || pipeline.controller.queue.remove_cluster(&key("x").cluster);
+    pipeline.confirm(&pipeline.generation(), Ok(Inventory { release: "found".into(), ..in_force(DOCUMENT) }));
+    queued();
+    other.no_release_is_under_way();
+    assert!(queued().is_empty(), "nobody waits for that");
+    pipeline.no_release_is_under_way();
+    assert_eq!(queued(), [key("x")]);
+    // One that is missing, and has its objects elsewhere.
+    let waits_for = Topic::Store(other.generation().target.cluster.clone());
+    pipeline.controller.interests.reader(&key("z")).read([waits_for], || (), |()| true);
+    other.promote(&candidate, &[]);
+    other.demote();
+    assert_eq!(BTreeSet::from_iter(queued()), [key("y"), key("z")].into());
 }
 
 /// A consumer writes beside their source what they like.
