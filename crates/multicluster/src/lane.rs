@@ -105,7 +105,7 @@ impl AddressLimits {
     }
 
     /// Waits until the server wants writes to a logical cluster again.
-    pub(super) async fn wait_for_pause(&self, cluster: &str) {
+    async fn wait_for_pause(&self, cluster: &str) {
         while let Some(until) = self.paused_until(cluster) {
             sleep_until(until).await;
         }
