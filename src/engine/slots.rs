@@ -109,12 +109,15 @@ impl Engine {
     pub(super) fn forget_targets(&mut self, is_unused: impl Fn(&str, &Target) -> bool) {
         let unused: Vec<(String, Arc<Target>)> =
             self.targets.extract_if(.., |name, target| is_unused(name, target)).collect();
-        for (name, target) in unused {
+        for (name, target) in &unused {
             target.retire();
-            self.read.remove(&name);
+            self.read.remove(name);
             for what in ["target", "state stores on target"] {
                 self.shared.instruments.health.remove(&format!("{what} {name}"));
             }
+        }
+        if !unused.is_empty() {
+            self.report_aliases();
         }
     }
 

@@ -2,6 +2,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::health::{self, Level};
+use crate::multicluster::registry::{Cluster, ClusterSpec, ClustersOf, WatchScope};
+use crate::object::ClusterName;
 
 /// With these connections, the first one to its home.
 pub(super) fn settings(connections: &[&str]) -> Settings {
@@ -102,4 +104,23 @@ async fn a_target_that_no_document_names_any_more_leaves_the_engine_ready() {
     let lost = health.standings().into_iter().map(|one| one.component).filter(|one| one.contains("target "));
     let of_home = ["state stores on target home", "target home"];
     assert_eq!(lost.collect::<Vec<_>>(), of_home, "each edit waits for home");
+}
+
+/// Then their author has done what it asks for.
+#[tokio::test]
+async fn connections_to_one_cluster_are_told_no_more_once_the_documents_name_one_of_them() {
+    let (mut engine, _received) = engine(&["home", "other"]);
+    for name in ["home", "other"] {
+        let cluster = ClusterName::try_from(name).expect("a name");
+        let endpoint = target::tests::connection().endpoint();
+        let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(cluster.clone()) };
+        let spec = ClusterSpec::new(cluster, "uid".into(), endpoint, scope).into();
+        assert!(engine.target(name).is_some());
+        engine.engage_target(name, &Arc::new(Cluster { provider: ProviderName::Connection(name.into()), spec }));
+    }
+    let health = engine.shared.instruments.health.clone();
+    let is_told = || health.standings().iter().any(|one| one.component == "connections to one cluster");
+    assert!(is_told());
+    engine.converge();
+    assert!(!is_told());
 }
