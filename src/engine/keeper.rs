@@ -143,7 +143,7 @@ impl Unanswered {
     /// A write of the state store failed.
     fn store_failed(&mut self, error: &RequestError) {
         self.write.failed(error);
-        self.may_be_own |= error.retryable();
+        self.may_be_own |= error.may_take_effect();
     }
 }
 
@@ -580,13 +580,14 @@ mod tests {
     use super::*;
     use crate::multicluster::request_error::Status;
 
-    /// A write may be found without an answer, and one that was refused never is.
+    /// A write may be found without an answer, and one that was refused, or that never left, never is.
     #[test]
     fn a_state_store_that_this_keeper_may_have_written_is_not_taken_for_anothers() {
         let lost = RequestError::AnswerLost { url: "https://target".into(), reason: "the connection broke".into() };
         let refused = RequestError::Status(Box::new(Status { code: 409, ..Status::default() }));
+        let unsent = RequestError::NotPermitted { url: "https://target".into() };
         let mut unanswered = Unanswered::default();
-        for (error, may_be_own) in [(&refused, false), (&lost, true), (&refused, true)] {
+        for (error, may_be_own) in [(&refused, false), (&unsent, false), (&lost, true), (&unsent, true)] {
             unanswered.store_failed(error);
             assert_eq!(unanswered.may_be_own, may_be_own);
         }

@@ -126,6 +126,16 @@ impl RequestError {
         }
     }
 
+    /// Whether a write may have taken effect, or may still: it was sent, and no server has refused it.
+    pub fn may_take_effect(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Credential { .. } | Self::NoBudget { .. } | Self::NotPermitted { .. } => {
+                false
+            }
+            error => error.retryable(),
+        }
+    }
+
     /// When the server wants to be asked again: in [`LONGEST_RETRY_AFTER`] at most.
     pub fn retry_after(&self) -> Option<Duration> {
         self.status().and_then(|status| status.retry_after)

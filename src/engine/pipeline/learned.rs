@@ -28,7 +28,7 @@ pub struct Late(Option<Instant>);
 
 impl Late {
     pub fn failed(&mut self, error: &RequestError) {
-        self.0 = error.retryable().then(Instant::now).or(self.0);
+        self.0 = error.may_take_effect().then(Instant::now).or(self.0);
     }
 
     /// Whether one failed so, however long ago.
@@ -272,13 +272,14 @@ mod tests {
         Key::new(ClusterName::try_from(cluster).unwrap(), "ns", "a")
     }
 
-    /// What a server refused has changed nothing, and takes nothing back of what was lost before it.
+    /// What a server refused, or what never left, has changed nothing, and takes nothing back of what was lost before it.
     #[tokio::test(start_paused = true)]
     async fn a_request_without_an_answer_may_arrive_for_two_minutes() {
         let lost = RequestError::AnswerLost { url: "https://target".into(), reason: "the connection broke".into() };
         let refused = RequestError::Status(Box::new(Status { code: 409, ..Status::default() }));
+        let unsent = RequestError::NotPermitted { url: "https://target".into() };
         let mut late = Late::default();
-        for (error, may_come) in [(&refused, false), (&lost, true), (&refused, true)] {
+        for (error, may_come) in [(&refused, false), (&unsent, false), (&lost, true), (&unsent, true)] {
             late.failed(error);
             assert_eq!(late.may_come(), may_come);
         }
