@@ -395,6 +395,11 @@ impl View<'_> {
 
     /// What engines made of a source or of one before it in its place, and still is there.
     fn owned(&self, mapping: &Mapping, key: &SourceKey) -> impl Iterator<Item = &Made> {
+        self.once_owned(mapping, key).filter(|made| made.remains())
+    }
+
+    /// The same, and what is gone, or tells no more whose it is.
+    fn once_owned(&self, mapping: &Mapping, key: &SourceKey) -> impl Iterator<Item = &Made> {
         let mapping = mapping.name;
         self.made.values().filter(move |made| {
             // A plain cluster is known by its identity.
@@ -402,7 +407,6 @@ impl View<'_> {
             here && (&made.owner.namespace, &made.owner.name) == (&key.namespace, &key.name)
                 && made.owner.mapping == mapping
                 && made.owner.engine == "main"
-                && made.remains()
                 && self.is_same_resource(made, key)
         })
     }
@@ -610,11 +614,15 @@ impl View<'_> {
         let is_copy = mapping.copies(wanted.id);
         let Some(object) = object else {
             // A change of kind or name is reported, and the former object stays. A copy is made anew.
-            let former = self
-                .owned(mapping, key)
-                .any(|made| made.side == wanted.side && made.id == wanted.id && wanted.id != MORE.id);
-            let is_blocked = mapping.on_identity_change == "Block" && !is_copy;
-            return if former && (is_blocked || mapping.max_lost == 0) { Found::HeldUp } else { Found::Missing };
+            let is_former = |made: &Made| made.side == wanted.side && made.id == wanted.id && wanted.id != MORE.id;
+            let is_blocked = mapping.on_identity_change == "Block" && !is_copy || mapping.max_lost == 0;
+            let former = self.once_owned(mapping, key).filter(|made| is_blocked && !made.gone && is_former(made));
+            return match former.map(|made| made.stripped).min() {
+                None => Found::Missing,
+                Some(false) => Found::HeldUp,
+                // A process that saw it before somebody changed its marks knows it still, and no other.
+                Some(true) => Found::Unclear,
+            };
         };
         let Some(made) = self.made.get(&text(object, "uid")) else {
             return match mapping.adopts {

@@ -39,6 +39,22 @@ fn a_consumer_that_strips_or_relabels_an_object_does_not_get_hold_of_it() {
     }
 }
 
+/// It stands in the way of an edit that gives it another kind: who saw it before knows it still, and another process does not.
+#[test]
+fn an_object_that_a_consumer_strips_or_relabels_goes_with_no_edit_of_its_kind() {
+    for meddling in [Meddling::Strip, Meddling::Disguise] {
+        let steps = [
+            (0, Action::Create(X)),
+            (5_000, Action::Edit(Edit::Kind("Secret"))),
+            (5_000, Action::Meddle(X, meddling)),
+            (5_000, Action::Stop(0)),
+            (5_000, Action::Start(0)),
+        ];
+        holds(&beside(Kcp, &steps[..3]), 2);
+        holds(&beside(Kcp, &steps), 2);
+    }
+}
+
 #[test]
 fn a_claim_that_is_taken_back_deletes_nothing_and_holds_up_no_deletion() {
     let steps = [
