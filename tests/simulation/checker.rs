@@ -525,14 +525,15 @@ impl Checker {
         }
     }
 
-    /// Notes which document the state store of a mapping holds. It is of other sources only once the engine holds none of those
-    /// before.
+    /// Notes which document an engine records in the state store of a mapping. It is of other sources only once the engine holds
+    /// none of those before. A person who changes something else in one leaves a document there that may be an earlier one.
     fn note_record(&mut self, at: Duration, event: &Event, process: Option<u32>) {
         let Some(name) = event.key.name.strip_prefix("main.") else { return };
         if event.kind == ChangeKind::Deleted {
             self.recorded.remove(name);
             return;
         }
+        let Some(process) = process else { return };
         let object = event.object.object();
         let Some(mapping) = object["data"]["document"].as_str().and_then(|text| self.document(text)) else { return };
         let before = self.recorded.insert(name.to_owned(), mapping.clone());
@@ -548,8 +549,7 @@ impl Checker {
         let finalizer = finalizer("main", mapping.name);
         let is_held =
             |one: &&Source| one.is_alive() && one.resource == before.resource && one.held.contains(&finalizer);
-        let held = self.sources.values().find(is_held);
-        if let (Some(held), Some(process)) = (held, process) {
+        if let Some(held) = self.sources.values().find(is_held) {
             let text = format!(
                 "engine {process} records a document of {} while {} {:?} carries its finalizer",
                 mapping.resource, held.resource, held.place

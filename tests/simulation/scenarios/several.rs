@@ -317,3 +317,17 @@ fn what_an_earlier_source_left_where_its_successor_never_went_is_not_counted_onc
     ];
     holds(&several(Spread::Both, Kcp, &steps), 4);
 }
+
+/// A person takes an address that is gone out of every state store, and leaves the document in each as it is.
+#[test]
+fn the_document_in_force_is_the_one_that_an_engine_recorded_last() {
+    let steps = [
+        (0, Action::Create(X)),
+        (0, Action::Create(SourceRef { tenant: "b", ..X })),
+        (8_000, Action::Away(Side::Second)),
+        (30_000, Action::Unbind("a")),
+        (30_000, Action::Edit(Edit::Toggle("widget"))),
+        (60_000, Action::Crash(0)),
+    ];
+    holds(&Plan { forever: Some(Forever::Second), ..several(Spread::Choice, Kcp, &steps) }, 4);
+}
