@@ -260,6 +260,8 @@ struct Engine {
     releases: watch::Sender<Releases>,
     /// The same as home has recorded it.
     recorded_releases: BTreeMap<String, Progress>,
+    /// In which term of the lease that was read.
+    releases_read_in: Option<u64>,
     events: mpsc::Sender<Event>,
     /// Rendered diagnostics of documents with errors: they are shown at each tick.
     problems: Vec<String>,
@@ -348,6 +350,7 @@ impl Engine {
             all_held: watch::Sender::default(),
             releases: watch::Sender::default(),
             recorded_releases: BTreeMap::new(),
+            releases_read_in: None,
             events,
             problems: Vec::new(),
             catching_up_since: Some(Instant::now()),

@@ -54,14 +54,22 @@ impl Course {
 
 impl Engine {
     /// What home says of releases is known from now on, in this term of the lease.
-    pub(super) fn releases_known(&mut self, releases: Releases) {
+    pub(super) fn releases_known(&mut self, mut releases: Releases) {
         if releases.asked != self.releases.borrow().asked {
             // It was read before that was asked for.
             return;
         }
         let ledgers = releases.progress.iter().filter_map(|(name, progress)| Some((name, progress.ledger.as_ref()?)));
         ledgers.for_each(|(name, ledger)| self.reread_ledger(name, ledger));
-        self.recorded_releases.clone_from(&releases.progress);
+        let is_same_term = std::mem::replace(&mut self.releases_read_in, releases.term) == releases.term;
+        let before = std::mem::replace(&mut self.recorded_releases, releases.progress.clone());
+        let wanted = self.releases.borrow().progress.clone();
+        for name in wanted.keys().chain(before.keys()).filter(|_| is_same_term) {
+            // Home has not recorded yet what is wanted: what a person decided, or that a mapping is gone, is told only once.
+            if before.get(name) == self.recorded_releases.get(name) {
+                note(&mut releases.progress, name, wanted.get(name).cloned());
+            }
+        }
         self.releases.send_replace(releases);
         self.pipelines.values().for_each(|running| running.pipeline.home_read());
         self.follow_releases();
@@ -520,11 +528,16 @@ mod tests {
     /// An engine with one mapping.
     fn serving() -> (Engine, Arc<Pipeline>) {
         let (mut engine, _) = engine(&[DEFAULT_TARGET]);
-        let readable = [("first.yaml".to_owned(), document("first", "ConfigMap", "").into_bytes())].into();
-        engine.files = Arc::new(Files { readable, ..Files::default() });
-        engine.update();
+        write(&mut engine, document("first", "ConfigMap", ""));
         let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
         (engine, pipeline)
+    }
+
+    /// The file holds this document.
+    fn write(engine: &mut Engine, text: String) {
+        let readable = [("first.yaml".to_owned(), text.into_bytes())].into();
+        engine.files = Arc::new(Files { readable, ..Files::default() });
+        engine.update();
     }
 
     /// The state store holds the document of the file, and names this release.
@@ -571,6 +584,40 @@ mod tests {
             assert!(back.as_ref().is_none_or(is_of_file), "{case}: {back:?}");
             let compared = back.and_then(|back| back.ledger).map(|ledger| ledger.former.to_vec());
             assert_eq!(compared, former, "{case}");
+        }
+    }
+
+    /// A person has rejected the candidate, or the mapping is gone, while home could not record it. Then home is read anew: a state
+    /// store names a release that this process does not know.
+    #[tokio::test]
+    async fn what_home_has_not_recorded_yet_is_still_wanted_once_home_is_read_anew() {
+        let candidate = document("first", "ServiceAccount", "");
+        let wave = |wave| Some(Stage::Wave(Underway { wave, ..Underway::default() }));
+        let rejected = || Some(Stage::Refused("a person rejected it".to_owned()));
+        // What is wanted, what home says before and after, whether that is in the same term, and what is wanted then.
+        let rows = [
+            ("a rejection", rejected(), wave(0), wave(0), true, rejected()),
+            ("the end of a record", None, wave(0), wave(0), true, None),
+            ("the first wave", wave(0), None, None, true, wave(0)),
+            ("another process has recorded a step", wave(1), wave(0), rejected(), true, rejected()),
+            ("another term", wave(1), wave(0), wave(0), false, wave(0)),
+        ];
+        for (case, wanted, before, now, is_same_term, then) in rows {
+            let (mut engine, pipeline) = serving();
+            store(&pipeline, "");
+            let in_force = pipeline.generation().mapping.text.clone();
+            write(&mut engine, candidate.clone());
+            let of = |stage: Option<Stage>| {
+                let (release, in_force) = (document_hash(&candidate, &in_force), document_hash(&in_force, ""));
+                stage.map(|stage| Progress { release, in_force, candidate: candidate.clone(), stage, ledger: None })
+            };
+            home_says(&mut engine, of(before));
+            engine.set_progress("first", of(wanted));
+            let (number, asked) = (engine.shared.lease.number(), engine.releases.borrow().asked);
+            let term = Some(if is_same_term { number } else { number + 1 });
+            let progress = of(now).map(|progress| ("first".to_owned(), progress)).into_iter().collect();
+            engine.releases_known(Releases { term, asked, progress });
+            assert_eq!(engine.progress("first").map(|progress| progress.stage), then, "{case}");
         }
     }
 
