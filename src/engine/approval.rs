@@ -309,6 +309,19 @@ impl Recorded {
         self.unanswered.iter().any(|(of, written, _)| (&**of, written) == (mapping, progress))
     }
 
+    /// A record of a release could not be written. One that may still arrive is not known from the answer.
+    fn failed(&mut self, mapping: &str, wanted: Option<&Progress>, problem: &Problem) {
+        match (problem, wanted) {
+            (Problem::Elsewhere(_), _) => self.term = None,
+            (Problem::Unwritten(error), Some(wanted))
+                if error.may_take_effect() && !self.is_unanswered(mapping, wanted) =>
+            {
+                self.unanswered.push((mapping.to_owned(), wanted.clone(), Instant::now()));
+            }
+            _ => {}
+        }
+    }
+
     /// Whether home has records of releases, or may come to have some.
     fn has_releases(&self) -> bool {
         !self.releases.is_empty() || !self.unanswered.is_empty()
@@ -456,13 +469,7 @@ impl Attendant {
         for (mapping, progress) in news.chain(over).collect::<Vec<_>>() {
             let Some(approvals) = self.permitted() else { break };
             if let Err(problem) = approvals.write_release(&mapping, progress, recorded.releases.get(&mapping)).await {
-                match (&problem, progress) {
-                    (Problem::Elsewhere(_), _) => recorded.term = None,
-                    (Problem::Unwritten(_), Some(progress)) if !recorded.is_unanswered(&mapping, progress) => {
-                        recorded.unanswered.push((mapping, progress.clone(), Instant::now()));
-                    }
-                    _ => {}
-                }
+                recorded.failed(&mapping, progress, &problem);
                 let is_of_all = problem.is_of_all();
                 problems.push(problem);
                 if is_of_all {
@@ -595,6 +602,19 @@ mod tests {
             assert_eq!(recorded.is_outdated(term, asked), is_outdated, "{term} {asked}");
         }
         assert!(Recorded::default().is_outdated(0, 0));
+    }
+
+    /// Home would be read again and again for what another process has written, or nobody.
+    #[test]
+    fn what_home_has_refused_does_not_come_late() {
+        let refused = RequestError::Status(Box::new(Status { code: 422, ..Status::default() }));
+        let never_left = RequestError::Unreachable { url: "https://home".into(), reason: "connection refused".into() };
+        let lost = RequestError::AnswerLost { url: "https://home".into(), reason: "the connection broke".into() };
+        for (error, may_come) in [(refused, false), (never_left, false), (lost, true)] {
+            let (mut recorded, wanted) = (Recorded::default(), progress("wanted", "a"));
+            recorded.failed("widgets", Some(&wanted), &Problem::Unwritten(error));
+            assert_eq!(recorded.is_unanswered("widgets", &wanted), may_come);
+        }
     }
 
     /// A create that comes after the record was deleted makes it anew, and nothing else would tell.
