@@ -46,7 +46,7 @@ pub use others::TargetSeat;
 pub const NOT_READ: &str = "the state store on its target is not read yet";
 
 /// One generation of a mapping, pinned by a reconcile from start to end.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Generation {
     pub mapping: Arc<Mapping>,
     pub phase: Phase,

@@ -658,8 +658,11 @@ mod tests {
         assert_eq!(pipeline.unconfirmed(), None);
         let candidate = compiled(&document("first", "ServiceAccount", "")).expect("a mapping");
         pipeline.promote(&candidate, &[]);
+        let (being_read, document) = (pipeline.generation(), pipeline.generation().mapping.text.clone());
         home_says(&mut engine, None);
         assert!(!pipeline.follows(&candidate, 0) && !pipeline.is_store_read());
+        pipeline.confirm(&being_read, Ok(Inventory { document, resource_version: "1".into(), ..Inventory::default() }));
+        assert!(!pipeline.is_store_read(), "it was read before");
         store(&pipeline, "");
         home_says(&mut engine, None);
         assert_eq!(pipeline.unconfirmed(), None, "once");

@@ -248,6 +248,8 @@ impl Pipeline {
         let mut state = self.state.lock();
         if state.promotion.followed.is_some() {
             state.unconfirmed = Some(NOT_READ.into());
+            // A read that is under way may bring the document before: it is of the former generation.
+            self.generation.store(Arc::new(Generation::clone(&self.generation())));
         }
     }
 
