@@ -305,7 +305,7 @@ impl World<'_> {
     /// Has the source serve another API beside the case's own, where the consumers bind that.
     pub async fn serve_at_source(&self, api: &Api) {
         let Some(provider) = &self.provider else { return api.install(&self.alpha.rest).await };
-        provider.publish_beside(&self.api, api).await;
+        provider.republish(&[&self.api, api]).await;
         for tenant in [&self.alpha, &self.beta] {
             tenant.rest.serves(&api.everywhere()).await;
         }
@@ -314,7 +314,7 @@ impl World<'_> {
     /// Has the source serve another revision of the case's API.
     pub async fn update_source(&self, api: &Api) {
         match &self.provider {
-            Some(provider) => provider.republish(api).await,
+            Some(provider) => provider.republish(&[api]).await,
             None => api.update(&self.alpha.rest).await,
         }
     }

@@ -133,20 +133,13 @@ impl Workspace {
         self.allow(engine, &api.plural).await;
     }
 
-    /// Has the export lead to this revision of `api`.
-    pub async fn republish(&self, api: &Api) {
-        self.rest.create("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &api.resource_schema()).await;
-        let path = format!("/apis/apis.kcp.io/v1alpha2/apiexports/{}", api.plural);
-        let change = json!({"spec": {"resources": api.export()["spec"]["resources"]}});
-        self.rest.patch(Patch::Merge, &path, &change).await;
-    }
-
-    /// Adds `api` to the export of another API.
-    pub async fn publish_beside(&self, export: &Api, api: &Api) {
-        self.rest.create("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &api.resource_schema()).await;
+    /// Has the export of the first of these APIs lead to all of them; the schema of the last one is new.
+    pub async fn republish(&self, apis: &[&Api]) {
+        let [export, new] = [apis[0], apis[apis.len() - 1]];
+        self.rest.create("/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &new.resource_schema()).await;
         let path = format!("/apis/apis.kcp.io/v1alpha2/apiexports/{}", export.plural);
-        let change = json!([{"op": "add", "path": "/spec/resources/-", "value": api.export()["spec"]["resources"][0]}]);
-        self.rest.patch(Patch::Json, &path, &change).await;
+        let resources: Vec<Value> = apis.iter().map(|api| api.export()["spec"]["resources"][0].clone()).collect();
+        self.rest.patch(Patch::Merge, &path, &json!({"spec": {"resources": resources}})).await;
     }
 
     /// Has the export of `api` claim resources of the core group.
