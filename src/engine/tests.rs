@@ -61,6 +61,23 @@ async fn a_mapping_that_waits_for_the_edit_of_another_one_waits_also_while_its_t
     assert_eq!(running(&engine), ["first"]);
 }
 
+#[tokio::test]
+async fn a_mapping_that_is_removed_before_it_ran_is_forgotten() {
+    let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
+    let health = engine.shared.instruments.health.clone();
+    let told = || health.standings().into_iter().find(|one| one.component == "mapping first").map(|one| one.condition);
+    let elsewhere = document("first", "ConfigMap", "  target: {cluster: elsewhere}\n");
+    let readable = [("first.yaml".to_owned(), elsewhere.into_bytes())].into();
+    engine.files = Arc::new(Files { readable, ..Files::default() });
+    engine.update();
+    let condition = told().expect("it does not run");
+    assert_eq!(condition.level, Level::Waiting);
+    assert!(condition.message.contains("--connection elsewhere="), "{}", condition.message);
+    engine.files = Arc::default();
+    engine.update();
+    assert_eq!((told(), engine.catalog.mappings().count()), (None, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_task_that_panics_begins_anew_and_one_that_ends_does_not() {
     let begun = AtomicUsize::new(0);

@@ -50,7 +50,6 @@ enum Real {
     One,
     Both,
     Only(On),
-    None,
 }
 
 impl Real {
@@ -60,7 +59,6 @@ impl Real {
             Self::One => vec![On::Kcp],
             Self::Both => vec![On::Kcp, On::Kube],
             Self::Only(on) => vec![on],
-            Self::None => Vec::new(),
         }
     }
 }
@@ -83,12 +81,6 @@ impl Case {
     /// It needs nothing that only real servers have: where one of its own is missing, it runs on those in memory.
     pub fn in_memory(mut self) -> Self {
         self.in_memory = true;
-        self
-    }
-
-    /// It needs a server that can be told to be slow at the right moment, or repeats on real servers what others show.
-    pub fn in_memory_alone(mut self) -> Self {
-        (self.real, self.in_memory) = (Real::None, true);
         self
     }
 
@@ -124,7 +116,7 @@ impl Case {
     pub fn trials(self, fleet: &Arc<Fleet>, runtime: &Arc<Runtime>) -> Vec<Trial> {
         let Self { name, real, in_memory, alone, program, body } = self;
         let mut sources = real.sources(fleet);
-        if in_memory && (sources.is_empty() || sources.iter().any(|&on| fleet.missing(on).is_some())) {
+        if in_memory && sources.iter().any(|&on| fleet.missing(on).is_some()) {
             sources.push(On::Sandbox);
         }
         sources

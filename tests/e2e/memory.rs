@@ -1,10 +1,9 @@
 //! In-memory servers in the place of real ones: a case has its own pair, started in no time.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use sync_engine::sandbox::{Call, Exchange, Failure, Fault, Options, Sandbox, Verb};
-use tokio::sync::oneshot;
+use sync_engine::sandbox::{Exchange, Options, Sandbox, Verb};
 
 use crate::audit::{AuditLog, Request};
 use crate::kcp::Workspace;
@@ -13,13 +12,11 @@ use crate::rest::Rest;
 /// What the engine calls itself; the sandbox knows no users.
 const ENGINE: &str = "sync-engine/";
 
-/// How long a request takes that is slow: a slow machine, too, does something else meanwhile.
-pub const LATE: Duration = Duration::from_secs(20);
-
 /// A kcp and a target.
 pub struct Memory {
     kcp: Sandbox,
-    target: Sandbox,
+    /// It runs until the case ends.
+    _target: Sandbox,
     pub target_kubeconfig: String,
     pub source_audit: AuditLog,
     pub target_audit: AuditLog,
@@ -36,7 +33,7 @@ impl Memory {
             target_audit: audited(&target, user, began),
             target_kubeconfig: target.kubeconfig(None),
             kcp,
-            target,
+            _target: target,
         }
     }
 
@@ -52,37 +49,6 @@ impl Memory {
     /// The workspace `root` as its administrator sees it.
     pub async fn root(&self) -> Rest {
         Rest::of_kubeconfig(&self.kcp.kubeconfig(None)).await.below("/clusters/root")
-    }
-
-    /// The next object that is applied in a namespace of the target takes [`LATE`]. Resolves once that has begun.
-    pub fn delay_next_apply(&self, namespace: &str) -> impl Future<Output = ()> + use<> {
-        let namespace = namespace.to_owned();
-        let (begins, begun) = oneshot::channel();
-        let mut begins = Some(begins);
-        self.target.faults().inject(move |call| {
-            let begins = begins.take_if(|_| call.verb == Verb::Apply && call.namespace == namespace)?;
-            begins.send(()).ok().map(|()| Fault::Delay(LATE))
-        });
-        async move { begun.await.expect("the server runs") }
-    }
-
-    /// Every request of this kind for this object of the target goes wrong.
-    pub fn fault(&self, verb: Verb, resource: &str, name: &str, fault: Fault) {
-        let (resource, name) = (resource.to_owned(), name.to_owned());
-        let matches = move |call: &Call| call.verb == verb && call.resource == resource && call.name == name;
-        self.target.faults().inject(move |call| matches(call).then(|| fault.clone()));
-    }
-
-    /// Every change of the objects of this name is refused where their consumers are.
-    pub fn refuse_changes(&self, name: &str, refusal: Failure) {
-        let name = name.to_owned();
-        let matches = move |call: &Call| call.verb == Verb::Patch && call.name == name;
-        self.kcp.faults().inject(move |call| matches(call).then(|| Fault::Refuse(refusal.clone())));
-    }
-
-    /// From now on, no request to the target goes wrong.
-    pub fn no_fault(&self) {
-        self.target.faults().clear();
     }
 
     /// Makes the workspace `root:<name>`.

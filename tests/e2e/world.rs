@@ -265,15 +265,6 @@ impl World<'_> {
         }
     }
 
-    /// Another mappings directory, without a mapping yet.
-    pub fn second_mappings(&self, folder: &str) -> Mappings {
-        let mappings = self.mappings.beside(self.stage.folder.join(folder));
-        if self.stage.on == On::Kube {
-            mappings.write("provider.yaml", PROVIDER);
-        }
-        mappings
-    }
-
     /// Starts an engine and waits until it is ready.
     pub async fn engine(&self) -> Engine {
         self.launch().ready().await
@@ -287,11 +278,6 @@ impl World<'_> {
     /// The workspace that publishes the API, in a case on kcp.
     pub fn provider(&self) -> &Workspace {
         self.provider.as_ref().expect("a case on kcp")
-    }
-
-    /// The servers of the case, where they are in memory.
-    pub fn memory(&self) -> &Memory {
-        self.memory.as_ref().expect("a case in memory")
     }
 
     /// Makes one more workspace below `root`.

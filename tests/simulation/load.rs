@@ -1,5 +1,5 @@
-//! What load on one part costs the others, in virtual time: each request takes as long as its server says, and nothing
-//! else takes any time, so every figure is exact.
+//! What load on one part, or a refusal of it, costs the others, in virtual time: each request takes as long as its server says,
+//! and nothing else takes any time, so every figure is exact.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 use sync_engine::catalog::Files;
 use sync_engine::engine::clock::Clock;
 use sync_engine::engine::{self, Settings};
-use sync_engine::health::Condition;
+use sync_engine::health::{Condition, Level};
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::environment::{CustomProviders, Listed, Members};
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::object::ClusterName;
 use sync_engine::reload::{self, Reload};
-use sync_engine::sandbox::{Answer, Call, Flavor, Request, Timestamp, Verb};
+use sync_engine::sandbox::{Answer, Call, Failure, Flavor, Request, Timestamp, Verb};
 use sync_engine::server::Instruments;
 use sync_engine::server::metrics::Format;
 use tokio::io::DuplexStream;
@@ -34,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::core::BEGINNING;
 use super::network::{self, Content, Cut};
+use super::process::terms;
 use super::server::{Ahead, GROUP, Outcome, Server, Side, binding, binding_url, definitions, export, merge, workspace};
 use super::world::in_virtual_time;
 
@@ -61,13 +62,15 @@ struct Inner {
     hung: Option<&'static str>,
     /// Whether the server shows the size [`DEEP`] as a value of 200 levels. It takes none that deep itself.
     deepens: bool,
-    /// Logical clusters whose admission is slow.
+    /// Logical clusters, and names of objects, whose admission is slow.
     slow: BTreeSet<String>,
+    /// What admission says to each write of the objects of a name.
+    refused: BTreeMap<&'static str, Failure>,
     /// What the source server takes for each object of a page before it sends any of it.
     listing: Duration,
 }
 
-/// A write of the engine that arrived.
+/// A write of the engine that arrived, also one that was refused.
 struct Written {
     at: Duration,
     host: String,
@@ -88,6 +91,7 @@ impl Net {
             hung: None,
             deepens: false,
             slow: BTreeSet::new(),
+            refused: BTreeMap::new(),
             listing: Duration::ZERO,
         };
         let net = Self(Arc::new(Mutex::new(inner)));
@@ -121,6 +125,11 @@ impl Net {
         let (outcome, _) = self.lock().handle("source", request);
         let Outcome::Answer(answer) = outcome else { return };
         assert!(answer.code < 300, "{} {}: {}", request.method, request.path, answer.to_json());
+    }
+
+    fn get(&self, host: &str, path: &str) -> Value {
+        let Outcome::Answer(answer) = self.lock().handle(host, &Request::get(path)).0 else { panic!("no answer") };
+        answer.to_json()
     }
 
     async fn wait_while_hung(&self, host: &str) {
@@ -184,6 +193,12 @@ impl Inner {
     fn made(&self, name: &str) -> BTreeSet<&str> {
         self.applied(name).map(|one| one.host.as_str()).collect()
     }
+
+    /// How many accounts that sources share were deleted.
+    fn accounts_deleted(&self) -> usize {
+        let is_deleted = |one: &&Written| one.verb == Verb::Delete && one.resource == "serviceaccounts";
+        self.writes.iter().filter(is_deleted).count()
+    }
 }
 
 /// How the engine reaches one server.
@@ -213,18 +228,23 @@ impl Surroundings for Way {
 async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> Result<hyper::Response<Content>, Cut> {
     let request = network::read(request).await?;
     let writes = request.method != "GET";
-    let is_slow = writes && net.lock().slow.contains(&request.call().cluster);
-    let latency = if is_slow { ADMISSION } else { net.lock().sites[&host].1 };
+    let call = request.call();
+    let is_slow = |inner: &Inner| inner.slow.contains(&call.cluster) || inner.slow.contains(&call.name);
+    let latency = if writes && is_slow(&net.lock()) { ADMISSION } else { net.lock().sites[&host].1 };
     sleep(latency).await;
     net.wait_while_hung(&host).await;
     let (outcome, deepens, listing) = {
         let inner = &mut *net.lock();
-        let (outcome, is_write) = inner.handle(&host, &request);
+        let refusal = inner.refused.get(&*call.name).filter(|_| writes).map(Outcome::refused);
+        let (outcome, is_write) = match refusal {
+            Some(refusal) => (refusal, true),
+            None => inner.handle(&host, &request),
+        };
         if !writes && request.path == STORE {
             *inner.stores_read.entry(host.clone()).or_default() += 1;
         }
         if is_write {
-            let Call { verb, cluster, resource, name, .. } = request.call();
+            let Call { verb, cluster, resource, name, .. } = call;
             let (at, path) = (inner.age(), request.path.clone());
             inner.writes.push(Written { at, host: host.clone(), verb, cluster, resource, name, path });
         }
@@ -305,6 +325,15 @@ async fn with_edits(net: &Net, connections: &Connections, happens: impl AsyncFnO
 
 /// The same while clusters come and go.
 async fn with_fleets(net: &Net, connections: &Connections, fleets: &[&Fleet], happens: impl AsyncFnOnce(&Running)) {
+    let custom_providers = fleets.iter().fold(CustomProviders::default(), |all, fleet| {
+        let fleet = Fleet::clone(fleet);
+        all.with(fleet.provider, move |_| Ok(fleet.clone()))
+    });
+    with_settings(net, connections, Settings { custom_providers, ..Settings::default() }, happens).await;
+}
+
+/// The same of an engine with more settings.
+async fn with_settings(net: &Net, connections: &Connections, settings: Settings, happens: impl AsyncFnOnce(&Running)) {
     let (reloads, receiver) = mpsc::channel(16);
     let clock = net.clone();
     let settings = Settings {
@@ -313,11 +342,7 @@ async fn with_fleets(net: &Net, connections: &Connections, fleets: &[&Fleet], ha
         inventory_namespace: "sync-engine".into(),
         connections: connections.clone(),
         clock: Clock::new(move || jiff::Timestamp::from_second(clock.lock().now()).expect("a moment")),
-        custom_providers: fleets.iter().fold(CustomProviders::default(), |all, fleet| {
-            let fleet = Fleet::clone(fleet);
-            all.with(fleet.provider, move |_| Ok(fleet.clone()))
-        }),
-        ..Settings::default()
+        ..settings
     };
     let mut tasks = JoinSet::new();
     let instruments = Instruments::default();
@@ -436,6 +461,26 @@ fn mapping(name: &str, target: &str, source: Value) -> Value {
             "status": {"observedGeneration": "Off", "engineConditions": []},
         },
     })
+}
+
+/// The same with an account that the sources of a namespace share.
+fn sharing() -> Value {
+    let mut sharing = mapping("m", "t1", of_export());
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "shared"}});
+    let shared = json!({"id": "account", "shared": "Namespace", "template": account});
+    sharing["spec"]["objects"].as_array_mut().expect("objects").push(shared);
+    sharing
+}
+
+/// ConfigMaps with these ids, with which their names end.
+fn config_maps(ids: &[&str]) -> Value {
+    let object = |id: &&str| {
+        let metadata = json!({"name": format!("{{{{ placement.name }}}}-{id}")});
+        let data = json!({"id": id, "size": "{{ source.spec.size }}"});
+        let template = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+        json!({"id": id, "template": template})
+    };
+    ids.iter().map(object).collect()
 }
 
 fn thing(name: &str, size: u32) -> Value {
@@ -744,10 +789,6 @@ fn the_last_of_several_sources_takes_the_shared_object_along() {
     for (gap, deep_goes) in [(0, false), (7, true), (90, false), (240, true)] {
         in_virtual_time(async {
             let (net, connections) = kcp(&["a", "b"]);
-            let mut sharing = mapping("m", "t1", of_export());
-            let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "shared"}});
-            let shared = json!({"id": "account", "shared": "Namespace", "template": account});
-            sharing["spec"]["objects"].as_array_mut().expect("objects").push(shared);
             let of = |tenant| (0..5).map(move |number| (tenant, format!("x{number}")));
             let all: Vec<(&str, String)> = of("a").chain(of("b")).collect();
             for (tenant, name) in &all {
@@ -755,7 +796,7 @@ fn the_last_of_several_sources_takes_the_shared_object_along() {
             }
             net.lock().deepens = true;
             net.act(&Request::post(&things_of("a"), &thing("deep", DEEP)));
-            with_engine(&net, &connections, &[sharing], async {
+            with_engine(&net, &connections, &[sharing()], async {
                 let served = |inner: &Inner| {
                     let is_main = |one: &&Written| one.verb == Verb::Apply && one.resource == "configmaps";
                     inner.writes.iter().filter(|one| one.host == "t1").filter(is_main).count() >= all.len()
@@ -770,13 +811,166 @@ fn the_last_of_several_sources_takes_the_shared_object_along() {
                     sleep(Duration::from_millis(gap)).await;
                 }
                 sleep(Duration::from_secs(5)).await;
-                let inner = net.lock();
-                let deleted = |one: &&Written| one.verb == Verb::Delete && one.resource == "serviceaccounts";
-                assert_eq!(inner.writes.iter().filter(deleted).count(), 2, "{gap} ms apart");
+                assert_eq!(net.lock().accounts_deleted(), 2, "{gap} ms apart");
             })
             .await;
         });
     }
+}
+
+#[test]
+fn the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out() {
+    in_virtual_time(async {
+        let (net, connections) = kcp(&["a", "b"]);
+        for (tenant, name) in [("a", "last"), ("b", "other")] {
+            net.act(&Request::post(&things_of(tenant), &thing(name, 1)));
+        }
+        let settle = Duration::from_secs(5);
+        with_edits(&net, &connections, async |engine: &Running| {
+            let mut document = sharing();
+            engine.put(std::slice::from_ref(&document)).await;
+            net.until_made("both are served", &["last", "other"]).await;
+            sleep(settle).await;
+            net.lock().slow.insert("other".to_owned());
+            document["spec"]["objects"][0]["template"]["data"]["edition"] = json!("second");
+            engine.put(&[document]).await;
+            net.until("one follows the edit", |inner| inner.applied("last").count() == 2).await;
+            net.act(&Request::delete(&format!("{}/last", things_of("a"))));
+            sleep(settle).await;
+            let inner = net.lock();
+            assert_eq!(inner.applied("other").count(), 1, "the other is still to follow");
+            assert_eq!(inner.accounts_deleted(), 1, "the last source takes the account along");
+        })
+        .await;
+    });
+}
+
+/// Whether it comes to use what is shared would be open for as long as its server refuses the finalizer.
+#[test]
+fn a_source_that_cannot_be_taken_in_keeps_no_other_from_leaving() {
+    in_virtual_time(async {
+        let (net, connections) = kcp(&["a"]);
+        net.act(&Request::post(&things_of("a"), &thing("last", 1)));
+        with_engine(&net, &connections, &[sharing()], async {
+            net.until_made("it is served", &["last"]).await;
+            sleep(Duration::from_secs(10)).await;
+            let refusal = Failure::status(403, "Forbidden", "nobody may change it");
+            net.lock().refused.insert("barred", refusal);
+            net.act(&Request::post(&things_of("a"), &thing("barred", 1)));
+            let is_refused = |inner: &Inner| inner.writes.iter().any(|one| one.name == "barred");
+            net.until("the engine may not take it in", is_refused).await;
+            net.act(&Request::delete(&format!("{}/last", things_of("a"))));
+            sleep(Duration::from_secs(30)).await;
+            assert_eq!(net.lock().accounts_deleted(), 1, "nobody else has come to use it");
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_slow_object_delays_no_other_of_its_source() {
+    in_virtual_time(async {
+        let (net, connections) = plain(&["t1"], USUAL);
+        net.act(&Request::post(&things(), &thing("x", 0)));
+        net.lock().slow.insert("x-a".to_owned());
+        let mut document = mapping("m", "t1", of_provider());
+        document["spec"]["objects"] = config_maps(&["a", "b", "c"]);
+        with_engine(&net, &connections, &[provider(), document], async {
+            net.until_made("the others are there", &["x-b", "x-c"]).await;
+            assert!(net.lock().made("x-a").is_empty(), "one after the other, they would come after it");
+            net.until_made("the slow one follows", &["x-a"]).await;
+        })
+        .await;
+    });
+}
+
+/// A server that asks whether the Role of a RoleBinding is there says that it is missing.
+#[test]
+fn a_binding_whose_role_is_refused_keeps_neither_the_others_nor_the_status_back() {
+    in_virtual_time(async {
+        let (net, connections) = plain(&["t1"], USUAL);
+        net.act(&Request::post(&things(), &thing("x", 1)));
+        let (group, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
+        let role = json!({"apiVersion": version, "kind": "Role", "metadata": {"name": "role"}, "rules": []});
+        let binding = json!({
+            "apiVersion": version, "kind": "RoleBinding", "metadata": {"name": "binding"},
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": "role"},
+            "subjects": [{"kind": "ServiceAccount", "name": "reader"}],
+        });
+        let shared = |(id, template): (&str, Value)| json!({"id": id, "shared": "Namespace", "template": template});
+        let mut document = mapping("m", "t1", of_provider());
+        let objects = document["spec"]["objects"].as_array_mut().expect("objects");
+        objects.extend([("role", role), ("binding", binding)].map(shared));
+        document["spec"]["status"] = json!({"from": "main", "fields": {"size": "$.data.size"}});
+        let [forbidden, missing] = ["user may not create roles", "roles.rbac.authorization.k8s.io \"role\" not found"];
+        net.lock().refused.insert("role", Failure::status(403, "Forbidden", forbidden));
+        net.lock().refused.insert("binding", Failure::status(404, "NotFound", missing));
+        let says = |is_synced: &str, reason: &str| {
+            let status = net.get("source", &format!("{}/x", things()))["status"].clone();
+            let synced = &status["conditions"][0];
+            assert_eq!(status["size"], "1");
+            assert_eq!((&synced["status"], &synced["reason"]), (&json!(is_synced), &json!(reason)));
+        };
+        with_edits(&net, &connections, async |engine: &Running| {
+            let of_sources = || {
+                let standings = engine.instruments.health.standings();
+                standings.into_iter().find(|one| one.component == "mapping m: sources").map(|one| one.condition)
+            };
+            engine.put(&[provider(), document]).await;
+            net.until("operators are told", |_| of_sources().is_some()).await;
+            let told = of_sources().expect("a condition");
+            assert_eq!(told.level, Level::Degraded);
+            assert!(told.message.contains(forbidden) && told.message.contains(missing), "{}", told.message);
+            says("False", "Refused");
+            net.lock().refused.clear();
+            net.until("nothing is refused any more", |_| of_sources().is_none()).await;
+            says("True", "Synced");
+        })
+        .await;
+    });
+}
+
+/// The document of the one that leads counts.
+#[test]
+fn a_standby_with_other_mappings_says_so() {
+    in_virtual_time(async {
+        let (net, connections) = plain(&["t1"], USUAL);
+        let of_standby = [net.connection("source", "source", ""), net.connection("t1", "t1", "")].into();
+        net.act(&Request::post(&things(), &thing("x", 0)));
+        let documents = |objects: &[&str]| {
+            let mut document = mapping("m", "t1", of_provider());
+            document["spec"]["objects"] = config_maps(objects);
+            [provider(), document]
+        };
+        let (one, both) = (documents(&["a"]), documents(&["a", "b"]));
+        let replica = |number| Settings { election: Some(terms(number)), ..Settings::default() };
+        with_settings(&net, &connections, replica(0), async |leader: &Running| {
+            leader.try_put(&one).await;
+            net.until_made("it is served", &["x-a"]).await;
+            with_settings(&net, &of_standby, replica(1), async |standby: &Running| {
+                let differs = || {
+                    let standings = standby.instruments.health.standings();
+                    let advice = "give all replicas the same documents";
+                    let tells = |one: &Condition| one.level == Level::Degraded && one.message.contains(advice);
+                    standings.iter().any(|one| tells(&one.condition))
+                };
+                standby.try_put(&one).await;
+                sleep(Duration::from_secs(60)).await;
+                assert!(!differs());
+                standby.try_put(&both).await;
+                net.until("it has another document than the state store", |_| differs()).await;
+                assert!(standby.instruments.health.is_ready());
+                net.act(&merge(&format!("{}/x", things()), &json!({"spec": {"size": 1}})));
+                net.until("its change is followed", |inner| inner.applied("x-a").count() == 2).await;
+                assert!(net.lock().made("x-b").is_empty());
+                leader.try_put(&both).await;
+                net.until_made("the leader has the same document", &["x-b"]).await;
+                net.until("the standby is content", |_| !differs()).await;
+            })
+            .await;
+        })
+        .await;
+    });
 }
 
 /// Large objects are read when they are needed, and as seldom as others are written.
@@ -837,10 +1031,7 @@ fn a_forged_finalizer_of_a_future_mapping_blocks_its_own_source_alone() {
             let first = format!("{}/first", things_of("a"));
             net.act(&Request::post(&things_of("a"), &thing("first", 1)));
             net.until_made("the first one is served", &["first"]).await;
-            let Outcome::Answer(answer) = net.lock().handle("source", &Request::get(&first)).0 else {
-                panic!("no answer")
-            };
-            pin = answer.to_json()["metadata"]["annotations"]["target.sync-engine.dev/main.before"].clone();
+            pin = net.get("source", &first)["metadata"]["annotations"]["target.sync-engine.dev/main.before"].clone();
             net.act(&Request::delete(&first));
             sleep(Duration::from_secs(30)).await;
         })
@@ -929,14 +1120,8 @@ fn a_document_of_other_sources_waits_for_the_edit_that_gives_up_a_field_which_it
         net.act(&Request::post(&things(), &thing("x", 0)));
         let document = |name: &str, resource: &str, objects: &[&str], tells: bool| {
             let source = json!({"provider": "plain", "resource": format!("{resource}.v1.{GROUP}")});
-            let object = |id: &&str| {
-                let metadata = json!({"name": format!("{{{{ placement.name }}}}-{id}")});
-                let template =
-                    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"id": id}});
-                json!({"id": id, "template": template})
-            };
             let mut document = mapping(name, "t1", source);
-            document["spec"]["objects"] = objects.iter().map(object).collect();
+            document["spec"]["objects"] = config_maps(objects);
             document["spec"]["release"] = json!({"maxLost": {"objects": 0, "percent": 0}});
             if tells {
                 document["spec"]["status"]["from"] = json!(objects[0]);

@@ -151,7 +151,7 @@ async fn settle() {
 }
 
 /// As the flags have them by default.
-fn terms(process: u32) -> Terms {
+pub fn terms(process: u32) -> Terms {
     Terms {
         replica: replica(process),
         lease_duration: LEASE_DURATION,

@@ -14,7 +14,6 @@ use crate::world::WIDGETS;
 pub fn cases() -> Vec<Case> {
     vec![
         case!(all_that_is_wrong_in_files_is_reported_at_once).on_kube(),
-        case!(a_mapping_that_is_removed_before_it_ran_is_forgotten).in_memory_alone(),
         case!(a_forbidden_target_and_a_forbidden_source_are_waited_for).on_both(),
         case!(an_object_without_bottom_keeps_nobody_else_waiting),
     ]
@@ -71,15 +70,6 @@ async fn all_that_is_wrong_in_files_is_reported_at_once(stage: &Stage) {
     })
     .await;
     engine.is_running().expect("the engine stays up");
-}
-
-async fn a_mapping_that_is_removed_before_it_ran_is_forgotten(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    let mut engine = world.launch().ready().await;
-    world.mappings.write("widgets.yaml", &WIDGETS.replace("  objects:", "  target: {cluster: elsewhere}\n  objects:"));
-    engine.becomes_unready(&format!("mapping {}", world.name), "--connection elsewhere=").await;
-    world.mappings.remove("widgets.yaml");
-    engine.becomes_ready().await;
 }
 
 async fn a_forbidden_target_and_a_forbidden_source_are_waited_for(stage: &Stage) {

@@ -17,7 +17,6 @@ use crate::target::namespace;
 use crate::tenant::Tenant;
 use crate::world::{WIDGETS, World};
 
-use super::ownership::WITH_SERVICE_ACCOUNT;
 use super::troubles;
 
 pub fn cases() -> Vec<Case> {
@@ -136,6 +135,15 @@ async fn sources_of_every_cluster_are_synced_and_a_cluster_out_of_sight_keeps_it
     second.remove("same").await;
     assert_eq!(fleet.world.target.copies().await.len(), 1);
 }
+
+const WITH_SERVICE_ACCOUNT: &str = r#"<mapping>
+  objects:
+    - id: account
+      shared: Namespace
+      template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: widget-runner}}
+    - id: widget
+      template: {apiVersion: <group>/v1, kind: Widget, spec: "${{ source.spec }}"}
+"#;
 
 /// Whether another source uses the account is known once all sources are.
 async fn a_cluster_without_the_api_keeps_no_source_of_another_from_going(stage: &Stage) {

@@ -13,7 +13,6 @@ mod installation;
 mod kubectl;
 mod mongodb;
 mod mongodb_operator;
-mod objects;
 mod operation;
 mod orphans;
 mod outages;
@@ -40,7 +39,6 @@ use crate::case::Case;
 pub fn cases() -> Vec<Case> {
     let anywhere = [
         spec::cases(),
-        objects::cases(),
         status::cases(),
         ownership::cases(),
         reload::cases(),

@@ -1,7 +1,6 @@
 //! A server refuses a request: the engine says so, and goes on with everything else.
 
 use serde_json::{Value, json};
-use sync_engine::sandbox::{Failure, Fault, Verb};
 
 use super::troubles;
 use crate::case::{Case, Stage, case};
@@ -13,8 +12,6 @@ use crate::world::{WIDGETS, World};
 pub fn cases() -> Vec<Case> {
     vec![
         case!(an_object_that_a_policy_or_a_webhook_refuses_keeps_neither_the_others_nor_the_status_back),
-        // Who may bind roles, as the engines of the other servers may, is not asked whether the Role exists.
-        case!(a_binding_whose_role_is_refused_does_not_keep_the_others_nor_the_status_back).in_memory_alone(),
         // On kcp, nothing tells when a binding enforces the export's new schema.
         case!(a_status_value_that_the_consumers_api_refuses_keeps_no_other_back).on_kube(),
         case!(a_missing_namespace_is_reported),
@@ -108,49 +105,6 @@ async fn an_object_that_a_policy_or_a_webhook_refuses_keeps_neither_the_others_n
         engine.becomes_ready().await;
         world.alpha.remove(NAME).await;
     }
-}
-
-const WITH_ROLE: &str = r#"<mapping>
-  objects:
-    - id: role
-      shared: Namespace
-      template: {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: reader}, rules: []}
-    - id: binding
-      shared: Namespace
-      template:
-        apiVersion: rbac.authorization.k8s.io/v1
-        kind: RoleBinding
-        metadata: {name: reader}
-        roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
-        subjects: [{kind: ServiceAccount, name: reader}]
-    - id: settings
-      template: {apiVersion: v1, kind: ConfigMap, data: {size: "{{ source.spec.size }}"}}
-  status:
-    from: settings
-    fields:
-      version: $.data.size
-  reconcile: {backoff: {min: 1s, max: 5s}}
-"#;
-
-async fn a_binding_whose_role_is_refused_does_not_keep_the_others_nor_the_status_back(stage: &Stage) {
-    let world = stage.widgets().await;
-    world.mappings.write("widgets.yaml", WITH_ROLE);
-    let memory = world.memory();
-    let forbidden = Failure::status(403, "Forbidden", "user may not create roles");
-    memory.fault(Verb::Apply, "roles", "reader", Fault::Refuse(forbidden));
-    let missing = Failure::status(404, "NotFound", "roles.rbac.authorization.k8s.io \"reader\" not found");
-    memory.fault(Verb::Apply, "rolebindings", "reader", Fault::Refuse(missing));
-    let mut engine = world.engine().await;
-    world.alpha.create(NAME, json!({"size": 1})).await;
-    world.alpha.synced(NAME, "False", "Refused").await;
-    world.alpha.status(NAME, json!({"version": "1"})).await;
-    engine.says(&["user may not create roles"]).await;
-    engine.says(&["roles.rbac.authorization.k8s.io", "not found"]).await;
-    engine.becomes_degraded(&format!("mapping {}: sources", world.name), "user may not create roles").await;
-
-    memory.no_fault();
-    world.alpha.synced(NAME, "True", "Synced").await;
-    engine.becomes_ready().await;
 }
 
 async fn a_status_value_that_the_consumers_api_refuses_keeps_no_other_back(stage: &Stage) {

@@ -4,17 +4,14 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
 use crate::credentials::ADMIN;
-use crate::engine::{Engine, Launch};
+use crate::engine::Engine;
 use crate::eventually::eventually;
 use crate::rest::{Patch, Rest};
 use crate::target::namespace;
-use crate::world::{WIDGETS, World};
+use crate::world::World;
 
 pub fn cases() -> Vec<Case> {
-    vec![
-        case!(a_standby_with_other_mappings_says_so).in_memory_alone(),
-        case!(another_replica_takes_over_and_a_policy_refuses_what_the_killed_leader_sends_late).on_kube(),
-    ]
+    vec![case!(another_replica_takes_over_and_a_policy_refuses_what_the_killed_leader_sends_late).on_kube()]
 }
 
 const OPERATIONS: &str = include_str!("../../../docs/operations.md");
@@ -32,23 +29,18 @@ struct Group<'w> {
 }
 
 impl<'w> Group<'w> {
-    /// Starts so many, and waits until each says that it is ready: one leads, the others stand by.
-    async fn start(world: &'w World<'w>, replicas: usize) -> Self {
+    /// Starts both, and waits until each says that it is ready: one leads, the other stands by.
+    async fn start(world: &'w World<'w>) -> Self {
         let target = world.target.rest.clone();
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/notes-{}/leases/sync-engine-main", world.stage.id);
         let mut group = Self { world, engines: Vec::new(), target, path };
-        for name in &REPLICAS[..replicas] {
-            group.join(name, world.launch()).await;
+        for name in REPLICAS {
+            // The terms of the Lease are the defaults: a slow machine, too, renews it in time.
+            let launch = world.launch().flag("--leader-elect", "lease").flag("--replica", name);
+            group.engines.push((name, launch.ready().await));
+            group.led_by_other_than("").await;
         }
         group
-    }
-
-    /// One replica more; the first leads.
-    async fn join(&mut self, name: &'static str, launch: Launch) {
-        // The terms of the Lease are the defaults: a slow machine, too, renews it in time.
-        let launch = launch.flag("--leader-elect", "lease").flag("--replica", name);
-        self.engines.push((name, launch.ready().await));
-        self.led_by_other_than("").await;
     }
 
     async fn lease(&self) -> Value {
@@ -95,34 +87,6 @@ fn policy(stage: &Stage) -> String {
         .replace("sync-engine-epoch", &format!("epoch-{}", stage.id))
 }
 
-async fn a_standby_with_other_mappings_says_so(stage: &Stage) {
-    let world = stage.widgets().await;
-    let other = world.second_mappings("other");
-    other.write("widgets.yaml", WIDGETS);
-    let mut group = Group::start(&world, 1).await;
-    group.join(REPLICAS[1], world.launch().flag("--mappings", other.folder().display())).await;
-    group.syncs("a").await;
-    // The document of the one that leads counts.
-    let labelled = WIDGETS.replace("kind: Widget\n", "kind: Widget\n        metadata: {labels: {edition: second}}\n");
-    other.write("widgets.yaml", &labelled);
-    let standby = group.engine(REPLICAS[1]);
-    eventually("the standby has another document than the state store", async || {
-        let answer = standby.ask("/readyz?verbose").await?;
-        let text = answer.body.as_str().unwrap_or_default();
-        let is_told = answer.is_success() && text.contains("is not the one that the state store");
-        is_told.then_some(()).ok_or_else(|| text.to_owned())
-    })
-    .await;
-    standby.says(&["give all replicas the same documents"]).await;
-    world.alpha.patch("a", json!({"spec": {"size": 2}})).await;
-    let copy = world.target.has(&world.alpha, "a", json!({"spec": {"size": 2}})).await;
-    assert_eq!(copy["metadata"]["labels"]["edition"], Value::Null);
-    world.mappings.write("widgets.yaml", &labelled);
-    let expected = json!({"metadata": {"labels": {"edition": "second"}}, "spec": {"size": 2}});
-    world.target.has(&world.alpha, "a", expected).await;
-    group.engine(REPLICAS[1]).becomes_ready().await;
-}
-
 async fn another_replica_takes_over_and_a_policy_refuses_what_the_killed_leader_sends_late(stage: &Stage) {
     // While the Lease is missing, the policy holds up whatever it selects: the other cases have another cluster.
     let (server, world) = stage.widgets_on_own_target().await;
@@ -138,7 +102,7 @@ async fn another_replica_takes_over_and_a_policy_refuses_what_the_killed_leader_
     .await;
     world.target.rest.create(config_maps, &config_map(json!({}))).await;
 
-    let mut group = Group::start(&world, 2).await;
+    let mut group = Group::start(&world).await;
     group.syncs("a").await;
     let first = group.led_by_other_than("").await;
     group.engine(&first).kill();

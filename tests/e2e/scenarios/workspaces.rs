@@ -73,7 +73,7 @@ async fn an_export_without_bindings_is_ready_and_who_binds_later_is_served(stage
     api.install(&world.target.rest).await;
     let lonely = world.new_workspace(&format!("{}-lonely", stage.id)).await;
     lonely.publish(&api, &stage.user).await;
-    let mappings = world.second_mappings("lonely");
+    let mappings = world.mappings.beside(stage.folder.join("lonely"));
     let source = format!("{{apiExport: {{name: widgets, path: \"{}\"}}, resource: {}}}", lonely.path, api.resource());
     let text = WIDGETS.replace("<source>", &source).replace("<group>", &api.group);
     mappings.write("widgets.yaml", &text);
