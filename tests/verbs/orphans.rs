@@ -7,13 +7,13 @@ use sync_engine::engine::consumer_schema::ConsumerSchemas;
 use sync_engine::mapping::schema::Schemas;
 use sync_engine::mapping::{Kind, Resource};
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
-use sync_engine::object::hash::tuple_hash;
 use sync_engine::object::marks::{self, Origin, Owner, Reference, Writer};
 use sync_engine::object::metadata;
-use sync_engine::sandbox::{ApiRef, Options, Sandbox, resource_schema};
+use sync_engine::sandbox::ApiRef;
 use sync_engine::survey::Surveyor;
 use sync_engine::survey::orphans::orphans;
 
+use super::scene::{CONFIG_MAPS, Scene, THINGS};
 use super::{directory, shown_in};
 
 pub const MAPPING: &str = "\
@@ -32,34 +32,12 @@ spec:
 
 const NONE: &str = "exit 0\nstderr:\nno such object is orphaned\n";
 
-const CONFIG_MAPS: ApiRef<'_> = ApiRef { cluster: "", resource: "configmaps.v1" };
-
-fn schema(plural: &str, kind: &str) -> Value {
-    resource_schema(&format!("{plural}.v1.example.com"), kind, &json!({"type": "object"}))
-}
-
-/// A provider with two consumers, and a target.
-pub struct Scene {
-    pub kcp: Sandbox,
-    pub target: Sandbox,
-    pub acme: String,
-    globex: String,
-    provider: String,
-}
-
 impl Scene {
-    pub async fn new() -> Self {
-        let kcp = Options::kcp().start().await.expect("starts");
-        let target = Options::kubernetes().start().await.expect("starts");
-        let workspace = |name: &str| kcp.create_workspace("root", name).expect("a workspace");
-        let [provider, acme, globex] = ["provider", "acme", "globex"].map(workspace);
-        kcp.publish("root:provider", "things", &[schema("things", "Thing"), schema("gadgets", "Gadget")], &[])
-            .expect("an export");
-        for consumer in [&acme, &globex] {
-            kcp.bind(consumer, "root:provider", "things", &[]).expect("a binding");
-        }
-        let scene = Self { kcp, target, acme, globex, provider };
-        let placed = [&scene.acme, &scene.globex].map(|cluster| scene.placed(cluster));
+    /// With a second consumer.
+    pub async fn of_two_consumers() -> Self {
+        let scene = Self::set(MAPPING, &[THINGS, ("gadgets", "Gadget")], &[], &[]).await;
+        scene.kcp.bind(&scene.globex, "root:provider", "things", &[]).expect("a binding");
+        let placed = [&scene.acme, &scene.globex].map(|cluster| scene.placed_of(cluster));
         for name in placed.iter().map(String::as_str).chain(["empty", "sync-engine"]) {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             scene.target.create(ApiRef { cluster: "", resource: "namespaces.v1" }, &namespace).expect("a namespace");
@@ -68,17 +46,16 @@ impl Scene {
     }
 
     /// A source; gives its uid.
-    fn order(&self, name: &str) -> String {
-        let api = ApiRef { cluster: &self.acme, resource: "things.v1.example.com" };
+    fn create(&self, name: &str) -> String {
         let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name, "namespace": "default"}});
-        let made = self.kcp.create(api, &thing).expect("a source");
+        let made = self.kcp.create(self.things(), &thing).expect("a source");
         made["metadata"]["uid"].as_str().expect("a uid").to_owned()
     }
 
     /// An object with the marks of an engine that made it for a source.
     fn make(&self, made: &Made<'_>) {
         let Made { mapping, resource, name, source: (cluster, of, uid), .. } = *made;
-        let namespace = self.placed(made.placed);
+        let namespace = self.placed_of(made.placed);
         let writer = Writer::new("main", mapping);
         let origin =
             Origin { resource: resource.into(), cluster: cluster.into(), namespace: "default".into(), name: of.into() };
@@ -89,11 +66,6 @@ impl Scene {
             annotations[key] = json!(value);
         }
         self.put(&writer, (made.kind, &namespace, name), &owner, &annotations);
-    }
-
-    /// The namespace that the mapping gives to the sources of a workspace's namespace `default`.
-    fn placed(&self, cluster: &str) -> String {
-        format!("default-{}", tuple_hash([cluster, "default"], 10))
     }
 
     fn made_for_all(&self, namespace: &str, name: &str) {
@@ -114,7 +86,7 @@ impl Scene {
 
     /// The state store. It remembers a former document, which served gadgets.
     fn remember(&self) {
-        let exports = ApiRef { cluster: &self.provider, resource: "apiexports.v1alpha2.apis.kcp.io" };
+        let exports = ApiRef { cluster: "root:provider", resource: "apiexports.v1alpha2.apis.kcp.io" };
         let export = self.kcp.get(exports, "", "things").expect("the export");
         let former = json!([{
             "source": {"resource": "gadgets.example.com", "identity": export["status"]["identityHash"]},
@@ -128,28 +100,27 @@ impl Scene {
     }
 
     fn diff(&self, mapping: &str, flags: &[&str]) -> String {
-        self.shown("diff", mapping, &self.target.kubeconfig(None), flags)
+        self.told("diff", mapping, &self.target.kubeconfig(None), flags)
     }
 
     fn orphans(&self, flags: &[&str]) -> String {
-        self.shown("orphans", MAPPING, &self.target.kubeconfig(None), flags)
+        self.told("orphans", MAPPING, &self.target.kubeconfig(None), flags)
     }
 
     /// What a verb prints, with the names of the workspaces replaced.
-    pub fn shown(&self, verb: &str, mapping: &str, target: &str, flags: &[&str]) -> String {
-        self.shown_of(verb, &["ROOT/maps"], mapping, target, flags)
+    pub fn told(&self, verb: &str, mapping: &str, target: &str, flags: &[&str]) -> String {
+        self.told_of(verb, &["ROOT/maps"], mapping, target, flags)
     }
 
     /// The same of a verb that takes its mappings in other words.
-    pub fn shown_of(&self, verb: &str, maps: &[&str], mapping: &str, target: &str, flags: &[&str]) -> String {
+    pub fn told_of(&self, verb: &str, maps: &[&str], mapping: &str, target: &str, flags: &[&str]) -> String {
         let kcp = self.kcp.kubeconfig(None);
         let root = directory(&[("maps/a.yaml", mapping), ("kcp", &kcp), ("target", target)]);
         let connections = ["--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
         let arguments = [&[verb], maps, &connections, flags].concat();
         // The servers stand in this process: they must go on meanwhile.
         let said = tokio::task::block_in_place(|| shown_in(&root, &arguments));
-        let said =
-            said.replace(&self.placed(&self.acme), "placed-acme").replace(&self.placed(&self.globex), "placed-globex");
+        let said = said.replace(&self.placed(), "placed-acme").replace(&self.placed_of(&self.globex), "placed-globex");
         said.replace(&self.acme, "ACME").replace(&self.globex, "GLOBEX")
     }
 }
@@ -182,9 +153,9 @@ fn reference(kind: &str, namespace: &str, name: &str) -> Reference {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_stands_for_nothing_is_listed_with_what_becomes_of_it() {
-    let scene = Scene::new().await;
+    let scene = Scene::of_two_consumers().await;
     // It is left alone, and needs nothing.
-    scene.order("out");
+    scene.create("out");
     assert_eq!(scene.diff(MAPPING, &[]), "exit 0\nstderr:\nno difference\n");
     let several =
         "  target: {cluster: \"{{ 'edge' if source.metadata.name == 'b' else 'target' }}\", allowed: [target, edge]}\n";
@@ -211,8 +182,8 @@ async fn what_stands_for_nothing_is_listed_with_what_becomes_of_it() {
 /// Also of a kind that the mapping itself no longer has: the inventory knows it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_mapping_no_longer_has_stays_with_its_source() {
-    let scene = Scene::new().await;
-    let uid = scene.order("here");
+    let scene = Scene::of_two_consumers().await;
+    let uid = scene.create("here");
     let here = (&*scene.acme, "here", &*uid);
     // What the mapping calls `settings` now.
     scene.make(&Made { id: "former", ..made("here", here) });
@@ -227,10 +198,10 @@ async fn what_the_mapping_no_longer_has_stays_with_its_source() {
 impl Scene {
     /// An orphan for each reason; the state store knows the mapping.
     async fn with_orphans() -> Self {
-        let scene = Self::new().await;
+        let scene = Self::of_two_consumers().await;
         scene.remember();
         let (acme, globex) = (scene.acme.as_str(), scene.globex.as_str());
-        let out = scene.order("out");
+        let out = scene.create("out");
         scene.make(&made("out", (acme, "out", &out)));
         scene.make(&made("gone", (acme, "gone", "u")));
         scene.make(&made("gone-too", (acme, "gone-too", "u")));
@@ -249,11 +220,11 @@ impl Scene {
     }
 
     fn placed_object(&self, name: &str) -> String {
-        format!("{}/{name}", self.placed(&self.acme))
+        format!("{}/{name}", self.placed())
     }
 
     fn object(&self, name: &str) -> Option<Value> {
-        self.target.get(CONFIG_MAPS, &self.placed(&self.acme), name)
+        self.target.get(CONFIG_MAPS, &self.placed(), name)
     }
 }
 
@@ -262,7 +233,7 @@ async fn orphans_are_listed_with_their_reasons() {
     let scene = Scene::with_orphans().await;
     assert_snapshot!("list-text", scene.orphans(&["-o", "text"]));
     // As kubectl selects: by the namespace and the labels of the objects.
-    let placed = scene.placed(&scene.acme);
+    let placed = scene.placed();
     let all = scene.orphans(&[]);
     let rows = |text: &str| text.lines().filter(|line| line.contains("ConfigMap")).count();
     let here = scene.orphans(&["-n", &placed]);
@@ -307,7 +278,7 @@ async fn an_object_of_a_living_source_is_refused() {
     let gadget =
         json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "old", "namespace": "default"}});
     scene.kcp.create(gadgets, &gadget).expect("a source");
-    let here = scene.order("here");
+    let here = scene.create("here");
     scene.make(&made("here", (&scene.acme, "here", &here)));
     scene.make(&Made { resource: "gadgets.example.com", ..made("old", (&scene.acme, "old", "u")) });
     let (here, old) = (scene.placed_object("here"), scene.placed_object("old"));
@@ -364,13 +335,13 @@ async fn a_source_that_came_back_asks_for_its_objects_again() {
         all.iter().any(|one| one.object.uid() == gone.object.uid())
     };
     assert!(again().await, "nothing has changed");
-    scene.order("gone");
+    scene.create("gone");
     assert!(!again().await, "its source asks for it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mapping_without_a_file_is_read_from_its_state_store() {
-    let scene = Scene::new().await;
+    let scene = Scene::of_two_consumers().await;
     let store = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "main.old", "namespace": "sync-engine", "labels": {marks::ENGINE: "main"}},
@@ -396,7 +367,7 @@ async fn a_mapping_without_a_file_is_read_from_its_state_store() {
 async fn planted_objects_are_refused_in_every_namespace_but_their_sources() {
     let scene = Scene::with_orphans().await;
     scene.make(&Made { placed: &scene.globex, ..made("gone", (&scene.acme, "gone", "u")) });
-    let planted = format!("{}/gone", scene.placed(&scene.globex));
+    let planted = format!("{}/gone", scene.placed_of(&scene.globex));
     let listed = scene.orphans(&["--object", "ConfigMap", &planted, "-o", "text"]);
     assert!(listed.contains("OtherNamespace"), "{listed}");
     let before = scene.left();
@@ -406,17 +377,17 @@ async fn planted_objects_are_refused_in_every_namespace_but_their_sources() {
     }
     assert_eq!(scene.left(), before);
     scene.orphans(&["--reason", "SourceMissing", "--delete", "--yes"]);
-    assert!(scene.target.get(CONFIG_MAPS, &scene.placed(&scene.globex), "gone").is_some());
+    assert!(scene.target.get(CONFIG_MAPS, &scene.placed_of(&scene.globex), "gone").is_some());
 }
 
 /// Ownership names a plain cluster by its identity, not by the provider's name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn objects_of_a_plain_cluster_belong_to_its_identity() {
-    let scene = Scene::new().await;
+    let scene = Scene::of_two_consumers().await;
     let namespaces = ApiRef { cluster: "", resource: "namespaces.v1" };
     let identity = scene.target.get(namespaces, "", "kube-system").expect("a namespace");
     let identity = metadata(&identity, "uid");
-    let placed = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.placed(identity)}});
+    let placed = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.placed_of(identity)}});
     scene.target.create(namespaces, &placed).expect("a namespace");
     let resource = Resource { group: String::new(), version: "v1".into(), plural: "serviceaccounts".into() };
     scene.make(&Made { resource: &resource.group_plural(), ..made("gone", (identity, "gone", "u")) });
@@ -425,6 +396,6 @@ async fn objects_of_a_plain_cluster_belong_to_its_identity() {
         .replace("things.v1.example.com", "serviceaccounts.v1");
     let provider = "---\napiVersion: sync-engine.dev/v1alpha1\nkind: ClusterProvider\nmetadata: {name: plain}\n\
         spec: {kubeconfig: {connection: target}}\n";
-    let said = scene.shown("orphans", &format!("{mapping}{provider}"), &scene.target.kubeconfig(None), &["-o", "text"]);
+    let said = scene.told("orphans", &format!("{mapping}{provider}"), &scene.target.kubeconfig(None), &["-o", "text"]);
     assert!(said.contains("SourceMissing"), "{said}");
 }

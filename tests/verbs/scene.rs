@@ -1,4 +1,4 @@
-//! A provider, a consumer and two targets in this process, for the verbs that look at what a real engine has done.
+//! A provider, a consumer and two targets in this process, for the verbs that look at what an engine has done.
 
 use serde_json::{Value, json};
 use sync_engine::object::hash::tuple_hash;
@@ -8,6 +8,8 @@ use tempfile::TempDir;
 use super::directory;
 use super::program::Running;
 
+/// The kind of the sources.
+pub const THINGS: (&str, &str) = ("things", "Thing");
 pub const CONFIG_MAPS: ApiRef<'_> = ApiRef { cluster: "", resource: "configmaps.v1" };
 
 pub struct Scene {
@@ -16,19 +18,24 @@ pub struct Scene {
     pub edge: Sandbox,
     /// The consumer's workspace.
     pub acme: String,
+    /// One that binds nothing yet.
+    pub globex: String,
     /// A folder with the mapping, and with a kubeconfig for each server.
     pub root: TempDir,
 }
 
 impl Scene {
-    /// The provider asks for claims, and the consumer accepts some of them.
-    pub async fn set(mapping: &str, claims: &[Claim<'_>], accepted: &[Claim<'_>]) -> Self {
+    /// The provider publishes kinds and asks for claims, and the consumer accepts some of them.
+    pub async fn set(mapping: &str, kinds: &[(&str, &str)], claims: &[Claim<'_>], accepted: &[Claim<'_>]) -> Self {
         let kcp = Options::kcp().start().await.expect("starts");
         let target = Options::kubernetes().start().await.expect("starts");
         let edge = Options::kubernetes().seed("edge").start().await.expect("starts");
-        let [_, acme] = ["provider", "acme"].map(|name| kcp.create_workspace("root", name).expect("a workspace"));
-        let schema = resource_schema("things.v1.example.com", "Thing", &anything());
-        kcp.publish("root:provider", "things", &[schema], claims).expect("an export");
+        let workspace = |name: &str| kcp.create_workspace("root", name).expect("a workspace");
+        let [_, acme, globex] = ["provider", "acme", "globex"].map(workspace);
+        let schema =
+            |(plural, kind): &(&str, &str)| resource_schema(&format!("{plural}.v1.example.com"), kind, &anything());
+        let schemas: Vec<Value> = kinds.iter().map(schema).collect();
+        kcp.publish("root:provider", "things", &schemas, claims).expect("an export");
         kcp.bind(&acme, "root:provider", "things", accepted).expect("a binding");
         let root = directory(&[
             ("maps/a.yaml", mapping),
@@ -37,7 +44,7 @@ impl Scene {
             ("edge", &edge.kubeconfig(None)),
             ("fleet/edge", &edge.kubeconfig(None)),
         ]);
-        Self { kcp, target, edge, acme, root }
+        Self { kcp, target, edge, acme, globex, root }
     }
 
     pub fn engine(&self, flags: &[&str]) -> Running {
@@ -57,6 +64,11 @@ impl Scene {
 
     /// The namespace of the objects.
     pub fn placed(&self) -> String {
-        format!("default-{}", tuple_hash([&*self.acme, "default"], 10))
+        self.placed_of(&self.acme)
+    }
+
+    /// The namespace that mappings give to the sources of a cluster's namespace `default`.
+    pub fn placed_of(&self, cluster: &str) -> String {
+        format!("default-{}", tuple_hash([cluster, "default"], 10))
     }
 }

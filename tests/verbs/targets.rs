@@ -2,10 +2,10 @@
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use sync_engine::sandbox::ApiRef;
 
 use super::diff::UNREACHABLE;
-use super::orphans::{MAPPING, Scene};
+use super::orphans::MAPPING;
+use super::scene::Scene;
 
 const PIN: &str = "target.sync-engine.dev/main.things";
 const NONE: &str = "exit 0\nstderr:\nno such source is pinned to another target\n";
@@ -20,10 +20,6 @@ impl Scene {
         self.kcp.create(self.things(), &thing).expect("a source");
     }
 
-    fn things(&self) -> ApiRef<'_> {
-        ApiRef { cluster: &self.acme, resource: "things.v1.example.com" }
-    }
-
     /// The source's pin, and whether it carries the engine's finalizer.
     fn pin(&self, name: &str) -> (Option<String>, bool) {
         let source = self.kcp.get(self.things(), "default", name).expect("a source");
@@ -33,12 +29,12 @@ impl Scene {
     }
 
     fn retarget(&self, flags: &[&str]) -> String {
-        self.shown("retarget", MAPPING, &self.target.kubeconfig(None), flags)
+        self.told("retarget", MAPPING, &self.target.kubeconfig(None), flags)
     }
 
     fn abandon(&self, target: &str, flags: &[&str]) -> String {
         let lost = ["--console", "off", "--lost-target", "target"];
-        self.shown_of("uninstall", &["--mappings", "ROOT/maps"], MAPPING, target, &[&lost[..], flags].concat())
+        self.told_of("uninstall", &["--mappings", "ROOT/maps"], MAPPING, target, &[&lost[..], flags].concat())
     }
 
     /// The identity of the target, as pins have it.
@@ -54,7 +50,7 @@ impl Scene {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retarget_pins_the_sources_of_another_target_to_the_present_one() {
-    let scene = Scene::new().await;
+    let scene = Scene::of_two_consumers().await;
     let identity = scene.identity();
     let (former, present) = ("target=former".to_owned(), format!("target={identity}"));
     scene.pinned("moved", &former);
@@ -71,7 +67,7 @@ async fn retarget_pins_the_sources_of_another_target_to_the_present_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_target_is_abandoned_and_a_reachable_one_is_not() {
-    let scene = Scene::new().await;
+    let scene = Scene::of_two_consumers().await;
     let identity = scene.identity();
     let (former, present) = ("target=former".to_owned(), format!("target={identity}"));
     scene.pinned("lost", &former);

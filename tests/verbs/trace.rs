@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault};
 
-use super::scene::{CONFIG_MAPS, Scene};
+use super::scene::{CONFIG_MAPS, Scene, THINGS};
 use super::{read, shown_in};
 
 const MAPPING: &str = "\
@@ -41,7 +41,7 @@ impl Scene {
     }
 
     async fn traced(mapping: &str) -> Self {
-        let scene = Self::set(mapping, &[Claim { group: "", resource: "secrets" }], &[]).await;
+        let scene = Self::set(mapping, &[THINGS], &[Claim { group: "", resource: "secrets" }], &[]).await;
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.placed()}});
         scene.target.create(ApiRef { cluster: "", resource: "namespaces.v1" }, &namespace).expect("a namespace");
         scene

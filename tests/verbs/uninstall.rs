@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sync_engine::object::metadata;
 use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault, Options, Sandbox, Verb};
 
-use super::scene::{CONFIG_MAPS, Scene};
+use super::scene::{CONFIG_MAPS, Scene, THINGS};
 use super::shown_in;
 
 const MAPPING: &str = "\
@@ -47,7 +47,7 @@ impl Scene {
     /// An engine with more flags has synced what the consumer has, and was stopped.
     async fn behind(mapping: &str, flags: &[&str]) -> Self {
         let claims = ["configmaps", "secrets"].map(|resource| Claim { group: "", resource });
-        let left = Self::set(mapping, &claims, &claims).await;
+        let left = Self::set(mapping, &[THINGS], &claims, &claims).await;
         ["a", "b"].iter().for_each(|name| left.thing(name, json!({})));
         let engine = left.engine(&[&FLAGS, flags].concat());
         tokio::task::block_in_place(|| {
