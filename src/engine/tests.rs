@@ -4,6 +4,7 @@ use super::*;
 use crate::health::{self, Level};
 use crate::multicluster::registry::{Cluster, ClusterSpec, ClustersOf, WatchScope};
 use crate::object::ClusterName;
+use crate::server::metrics::Format;
 
 /// With these connections, the first one to its home.
 pub(super) fn settings(connections: &[&str]) -> Settings {
@@ -76,6 +77,19 @@ async fn a_mapping_that_is_removed_before_it_ran_is_forgotten() {
     engine.files = Arc::default();
     engine.update();
     assert_eq!((told(), engine.catalog.mappings().count()), (None, 0));
+}
+
+#[tokio::test]
+async fn errors_in_documents_are_counted() {
+    let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
+    let misspelt = document("first", "ConfigMap", "").replace("template:", "tempalte:");
+    let files = [("broken.yaml", "kind: {Mapping\n".to_owned()), ("first.yaml", misspelt)];
+    let readable = files.map(|(path, text)| (path.to_owned(), text.into_bytes())).into();
+    engine.files = Arc::new(Files { readable, ..Files::default() });
+    engine.update();
+    engine.tick();
+    let metrics = engine.shared.instruments.metrics.encode(Format::OpenMetrics).expect("a text");
+    assert!(metrics.contains("\nsync_engine_invalid_documents 2\n"), "{metrics}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -36,7 +36,7 @@ use super::core::BEGINNING;
 use super::network::{self, Content, Cut};
 use super::process::terms;
 use super::server::{Ahead, GROUP, Outcome, Server, Side, binding, binding_url, definitions, export, merge, workspace};
-use super::world::in_virtual_time;
+use super::world::{Log, in_virtual_time};
 
 const USUAL: Duration = Duration::from_millis(4);
 
@@ -925,6 +925,34 @@ fn a_binding_whose_role_is_refused_keeps_neither_the_others_nor_the_status_back(
             net.lock().refused.clear();
             net.until("nothing is refused any more", |_| of_sources().is_none()).await;
             says("True", "Synced");
+        })
+        .await;
+    });
+}
+
+#[test]
+fn an_observing_mapping_writes_nothing() {
+    in_virtual_time(async {
+        let (net, connections) = plain(&["t1"], USUAL);
+        let log = Log::default();
+        let (writer, lines) = (log.clone(), tracing_subscriber::fmt().with_env_filter("sync_engine=warn"));
+        let _guard = tracing::subscriber::set_default(lines.with_writer(move || writer.clone()).finish());
+        let documents = |mode: &str| {
+            let mut document = mapping("m", "t1", of_provider());
+            document["spec"]["mode"] = json!(mode);
+            [provider(), document]
+        };
+        with_edits(&net, &connections, async |engine: &Running| {
+            engine.put(&documents("Observe")).await;
+            sleep(Duration::from_secs(60)).await;
+            net.lock().writes.clear();
+            net.act(&Request::post(&things(), &thing("x", 1)));
+            sleep(Duration::from_secs(600)).await;
+            assert!(net.lock().writes.is_empty());
+            let says = |line: &str| line.contains("finalizer") && line.contains("(mode: Observe)");
+            assert!(log.text().lines().any(says), "it says what it would do: {}", log.text());
+            engine.try_put(&documents("Enforce")).await;
+            net.until_made("it is served", &["x"]).await;
         })
         .await;
     });

@@ -162,7 +162,7 @@ impl Log {
         Some(lines.find_map(said)?.split_once(")\"")?.0.to_owned())
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().expect("nobody panics with the lock")).into_owned()
     }
 }

@@ -160,6 +160,19 @@ async fn a_replica_that_stands_by_says_who_leads_and_what_the_state_store_says()
     assert!(elected.contains("\"message\": \"one leads\""), "{elected}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_that_is_wrong_in_files_is_reported_at_once() {
+    let scene = Scene::traced(&MAPPING.replace("template:", "tempalte:")).await;
+    let broken = "apiVersion: sync-engine.dev/v1alpha1\nkind: {Mapping\n";
+    std::fs::write(scene.root.path().join("maps/broken.yaml"), broken).expect("a file");
+    let engine = scene.engine(&[]);
+    let console = engine.console();
+    for wrong in ["unknown field `tempalte`", "unknown field `tempalte`", "broken.yaml:2:7"] {
+        tokio::task::block_in_place(|| engine.line(wrong));
+    }
+    assert_snapshot!("refused-edit", scene.shows(&["status", "--console", &console], "errors in documents"));
+}
+
 /// Each source has a trouble of its own.
 const TROUBLES: &str = "\
 apiVersion: sync-engine.dev/v1alpha1

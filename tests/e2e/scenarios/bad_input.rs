@@ -9,11 +9,9 @@ use crate::case::{Case, Stage, case};
 use crate::credentials::NOBODY;
 use crate::eventually::{eventually, throughout};
 use crate::fleet::On;
-use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        case!(all_that_is_wrong_in_files_is_reported_at_once).on_kube(),
         case!(a_forbidden_target_and_a_forbidden_source_are_waited_for).on_both(),
         case!(an_object_without_bottom_keeps_nobody_else_waiting),
     ]
@@ -50,26 +48,6 @@ async fn an_object_without_bottom_keeps_nobody_else_waiting(stage: &Stage) {
     world.alpha.patch("it", json!({"spec": {"free": null}})).await;
     world.target.has_spec(&world.alpha, "it", json!({"size": 2})).await;
     assert!(!engine.log().join("\n").contains("abnormally"), "nothing panicked");
-}
-
-async fn all_that_is_wrong_in_files_is_reported_at_once(stage: &Stage) {
-    let world = stage.unmapped(true).await;
-    world.mappings.write("broken.yaml", "apiVersion: sync-engine.dev/v1alpha1\nkind: {Mapping\n");
-    let text = WIDGETS.replace("  status:\n", "  stattus:\n").replace("template:", "tempalte:");
-    world.mappings.write("widgets.yaml", &text);
-    let mut engine = world.launch().start();
-    let line = engine.says(&["broken.yaml:"]).await;
-    tells(stage, "no YAML", &line);
-    for wrong in ["stattus", "tempalte"] {
-        let line = engine.says(&[wrong, "widgets.yaml:"]).await;
-        tells(stage, &format!("an unknown field {wrong}"), &line);
-    }
-    eventually("the metrics know of both files", async || {
-        let errors = engine.metric("sync_engine_invalid_documents").await;
-        (errors >= 2.0).then_some(()).ok_or_else(|| format!("{errors} errors"))
-    })
-    .await;
-    engine.is_running().expect("the engine stays up");
 }
 
 async fn a_forbidden_target_and_a_forbidden_source_are_waited_for(stage: &Stage) {

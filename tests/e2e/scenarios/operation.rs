@@ -1,7 +1,5 @@
 //! What the people see who run the engine: events, metrics, flags and signals.
 
-use std::time::Duration;
-
 use serde_json::json;
 
 use crate::case::{Case, Stage, case};
@@ -10,10 +8,7 @@ use crate::rest::Rest;
 use crate::world::WIDGETS;
 
 pub fn cases() -> Vec<Case> {
-    vec![
-        case!(an_observing_mapping_writes_nothing).on_kube(),
-        case!(events_and_metrics_tell_of_sources_and_of_documents).on_both(),
-    ]
+    vec![case!(events_and_metrics_tell_of_sources_and_of_documents).on_both()]
 }
 
 async fn events_and_metrics_tell_of_sources_and_of_documents(stage: &Stage) {
@@ -48,21 +43,4 @@ async fn events_and_metrics_tell_of_sources_and_of_documents(stage: &Stage) {
         told.contains(&"Normal DocumentLoaded".to_owned()).then_some(()).ok_or_else(|| format!("{told:?}"))
     })
     .await;
-}
-
-fn in_mode(mode: &str) -> String {
-    WIDGETS.replace("spec:\n  source:", &format!("spec:\n  mode: {mode}\n  source:"))
-}
-
-async fn an_observing_mapping_writes_nothing(stage: &Stage) {
-    let (world, mut engine) = stage.running_with(&in_mode("Observe")).await;
-    world.settled().await;
-    world.alpha.create("it", json!({"size": 1})).await;
-    engine.says(&["it", "finalizer"]).await;
-    world.no_write(Duration::from_secs(3)).await;
-    assert_eq!(world.target.find(&world.alpha, "it").await, None);
-    assert!(world.alpha.holds("it").await.is_empty());
-
-    world.mappings.write("widgets.yaml", &in_mode("Enforce"));
-    world.target.has_spec(&world.alpha, "it", json!({"size": 1})).await;
 }
