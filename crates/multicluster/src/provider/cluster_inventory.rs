@@ -3,23 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::discovery::{Collection, changed, home, settled};
+use super::discovery::{Collection, LOOK_AGAIN, changed, home, settled};
 use super::hub::{self, HeldKubeconfigs};
 use crate::Endpoint;
 use crate::connection::{Held, listed};
 use crate::directory::Reading;
 use crate::environment::{Listed, Members};
-use crate::watch::{Selectors, Watches};
+use crate::watch::Watches;
+use sync_engine_mapping::document::HubSpec;
 use sync_engine_mapping::object::metadata;
-use sync_engine_mapping::{Resource, Selector, Traits};
-
-/// How often the file of access providers is read.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
+use sync_engine_mapping::{Resource, Traits};
 
 /// What a ClusterProfile says about its cluster and the engine uses. Whether certificates are verified, and which files are
 /// read, is no business of the hub.
@@ -34,22 +31,14 @@ const MORE_ARGUMENTS: &str = "clusterprofiles.multicluster.x-k8s.io/exec/additio
 pub struct ClusterInventory {
     profiles: Collection,
     access_providers: PathBuf,
-    reading: Reading<Result<AccessProviders, String>>,
+    reading: Reading<Result<Vec<u8>, String>>,
     held: HeldKubeconfigs,
 }
 
 impl ClusterInventory {
-    pub fn new(
-        hub: &Endpoint,
-        namespace: &str,
-        selector: &Selector,
-        access_providers: &Path,
-        watches: &Arc<Watches>,
-    ) -> Self {
+    pub fn new(hub: &Endpoint, of: &HubSpec, access_providers: &Path, watches: &Arc<Watches>) -> Self {
         let profiles = Resource::new("multicluster.x-k8s.io", "v1alpha1", "clusterprofiles");
-        let selectors =
-            Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
-        let profiles = Collection::follow(watches, home(hub), &[profiles], selectors);
+        let profiles = Collection::follow(watches, home(hub), &[profiles], hub::selectors(of));
         let (access_providers, reading) = (access_providers.into(), Reading::default());
         Self { profiles, access_providers, reading, held: HeldKubeconfigs::default() }
     }
@@ -57,10 +46,11 @@ impl ClusterInventory {
 
 impl Members for ClusterInventory {
     async fn look(&mut self) -> Result<Listed, String> {
-        let path = self.access_providers.clone();
-        let hangs =
-            |why: String| format!("cannot read the access providers {}: {why}", self.access_providers.display());
-        let access = self.reading.of(move || AccessProviders::read(&path)).await.map_err(hangs)??;
+        let (path, file) = (self.access_providers.clone(), self.access_providers.display());
+        let text = self.reading.of(move || std::fs::read(path).map_err(|error| error.to_string())).await;
+        let text = text.flatten().map_err(|why| format!("cannot read the access providers {file}: {why}"))?;
+        let access = serde_json::from_slice(&text).map_err(|error| format!("access providers {file}: {error}"));
+        let access: AccessProviders = access?;
         let profiles = self.profiles.objects("ClusterProfiles (multicluster.x-k8s.io/v1alpha1)").await?;
         let member = |profile: &Value| {
             self.held.member(profile, is_healthy(profile), || (traits_of(profile), access.kubeconfig(profile)))
@@ -127,12 +117,6 @@ enum VariablesOfProfile {
 }
 
 impl AccessProviders {
-    fn read(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read(path);
-        let text = text.map_err(|error| format!("cannot read the access providers {}: {error}", path.display()))?;
-        serde_json::from_slice(&text).map_err(|error| format!("access providers {}: {error}", path.display()))
-    }
-
     /// The address comes from the profile, and the program that gives the credential from the file.
     fn kubeconfig(&self, profile: &Value) -> Result<Held, String> {
         let origin = format!("ClusterProfile {}/{}", metadata(profile, "namespace"), metadata(profile, "name"));
@@ -197,6 +181,7 @@ mod tests {
     use crate::directory::PATIENCE;
     use crate::health::Health;
     use crate::registry::tests::connection;
+    use sync_engine_mapping::Selector;
 
     /// A pipe that nobody writes to is a file on a mount that hangs.
     #[tokio::test(start_paused = true)]
@@ -205,7 +190,8 @@ mod tests {
         let path = folder.path().join("access-providers");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let (hub, watches) = (connection().endpoint(), Watches::new(Health::default()));
-        let mut inventory = ClusterInventory::new(&hub, "", &Selector::default(), &path, &watches);
+        let all = HubSpec { connection: "hub".to_owned(), namespace: None, selector: Selector::default() };
+        let mut inventory = ClusterInventory::new(&hub, &all, &path, &watches);
         let (looked, ()) = tokio::join!(inventory.look(), tokio::time::advance(PATIENCE));
         let why = looked.unwrap_err();
         assert!(why.ends_with("/access-providers: its file system has not answered for 30 s"), "{why}");

@@ -20,6 +20,11 @@ use sync_engine_mapping::object::{ClusterName, Key};
 /// How long after a change it is looked at: changes come in groups, and a file is often written in several steps.
 const SETTLE: Duration = Duration::from_millis(250);
 
+/// How often is looked at what tells no change: a file, or what a program says.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// How often is looked at objects of which every change is told: for what no event tells.
+pub(super) const LOOK_AGAIN_AT_OBJECTS: Duration = Duration::from_secs(600);
+
 /// What the one cluster behind the address of a hub or of a workspace is called in the keys of objects.
 const HOME: &str = "home";
 

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use super::discovery::settled;
+use super::discovery::{LOOK_AGAIN, settled};
 use crate::connection::ConnectionSource;
 use crate::contexts_of;
 use crate::directory::{Reading, Watch};
@@ -14,9 +13,6 @@ use crate::environment::{Listed, Members};
 use sync_engine_mapping::hash::tuple_hash;
 use sync_engine_mapping::object::{ClusterName, is_dns_label};
 use sync_engine_mapping::selector::glob_matches;
-
-/// How often the directory is read, whether or not something in it changed.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// The contexts of each file.
 type Contexts = BTreeMap<PathBuf, Vec<String>>;

@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use crate::connection::{ConnectionSource, Held};
 use crate::environment::Listed;
+use crate::watch::Selectors;
 use sync_engine_mapping::Traits;
+use sync_engine_mapping::document::HubSpec;
 use sync_engine_mapping::object::{ClusterName, decoded, metadata};
 
 /// The kubeconfigs that a hub holds, by the names of their clusters.
@@ -25,9 +27,9 @@ impl HeldKubeconfigs {
     pub(super) fn list(&mut self, members: Vec<Result<Member, String>>) -> Listed {
         let mut former = std::mem::take(&mut self.0);
         let (mut refused, mut traits) = (Vec::new(), BTreeMap::new());
-        let members = members.into_iter().filter_map(|member| member.map_err(|why| refused.push(why)).ok());
-        let members: Vec<Member> = members.collect();
-        for Member { name, traits: its_own, kubeconfig } in members {
+        for member in members {
+            let Ok(member) = member.map_err(|why| refused.push(why)) else { continue };
+            let Member { name, traits: its_own, kubeconfig } = member;
             let held = match (kubeconfig, former.remove(&name)) {
                 (Ok(now), Some(held)) => {
                     held.replace(now.text());
@@ -67,6 +69,12 @@ impl HeldKubeconfigs {
         let (traits, kubeconfig) = describe();
         Some(Ok(Member { name, traits, kubeconfig }))
     }
+}
+
+/// What selects the objects of a hub.
+pub(super) fn selectors(of: &HubSpec) -> Selectors {
+    let namespace = of.namespace.clone().unwrap_or_default();
+    Selectors { label: of.selector.to_string(), namespace, ..Selectors::default() }
 }
 
 /// The kubeconfig in a key of a Secret.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::sleep;
 
+use super::discovery::LOOK_AGAIN;
 use super::hub::{HeldKubeconfigs, Member};
 use crate::connection::Held;
 use crate::environment::{Listed, Members};
@@ -12,9 +13,7 @@ use crate::exec_plugin::output;
 use sync_engine_mapping::Traits;
 use sync_engine_mapping::object::ClusterName;
 
-/// How often kind is asked.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
-/// How long it may take to answer.
+/// How long kind may take to answer.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// What `kind get clusters` lists.

@@ -2,22 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::sleep;
 
 use super::cluster_inventory::ClusterInventory;
+use super::discovery::LOOK_AGAIN;
 use super::files::KubeconfigFiles;
 use super::kind::Kind;
 use super::secrets::{ClusterApi, KubeconfigSecrets};
-use crate::connection::{Connection, ConnectionSource, Machine};
+use crate::connection::{Connection, Machine};
 use crate::environment::{AnyMembers, CustomProviders, Listed, Members};
 use crate::watch::Watches;
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::{Part, ProviderKind};
-
-/// How often the kubeconfig of a connection is read.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// The members of a provider, or of one that it joins.
 pub struct Group {
@@ -81,13 +78,7 @@ impl Group {
         };
         let (mut members, mut traits, mut refused) = (BTreeMap::new(), BTreeMap::new(), listed.refused);
         for (of, source) in listed.members {
-            let name = match name(&of) {
-                Ok(name) => name,
-                Err(error) => {
-                    refused.push(error.to_string());
-                    continue;
-                }
-            };
+            let Ok(name) = name(&of).map_err(|error| refused.push(error.to_string())) else { continue };
             let mut told = listed.traits.get(&of).cloned().unwrap_or_default();
             if self.tells_labels {
                 told.labels.get_or_insert_default();
@@ -109,54 +100,42 @@ fn members_of(
     watches: &Arc<Watches>,
 ) -> Result<Box<dyn AnyMembers>, String> {
     Ok(match kind {
-        ProviderKind::Kubeconfig(one) => Box::new(One::new(provider, connection(&one.connection)?.source())?),
+        ProviderKind::Kubeconfig(one) => {
+            let source = connection(&one.connection)?.source().clone();
+            let name = ClusterName::try_from(provider).map_err(|error| error.to_string())?;
+            Box::new(Same(Listed { members: BTreeMap::from([(name, source)]), ..Listed::default() }))
+        }
         ProviderKind::KubeconfigFiles(files) => {
             Box::new(KubeconfigFiles::new(machine.directory(&files.directory)?, files.glob.as_deref()))
         }
         ProviderKind::KubeconfigSecrets(of) => {
-            let hub = connection(&of.connection)?.endpoint();
-            Box::new(KubeconfigSecrets::new(&hub, &of.namespace, &of.selector, &of.key, watches))
+            Box::new(KubeconfigSecrets::new(&connection(&of.connection)?.endpoint(), of, watches))
         }
         ProviderKind::Kind(_) if !machine.allow_kind => {
             return Err(format!("ClusterProvider `{provider}` runs the program `kind`: add `--allow-kind`"));
         }
         ProviderKind::Kind(_) => Box::new(Kind::default()),
-        ProviderKind::ClusterApi(of) => {
-            let namespace = of.namespace.as_deref().unwrap_or_default();
-            Box::new(ClusterApi::new(&connection(&of.connection)?.endpoint(), namespace, &of.selector, watches))
-        }
-        ProviderKind::ClusterInventory(hub) => {
-            let namespace = hub.namespace.as_deref().unwrap_or_default();
+        ProviderKind::ClusterApi(of) => Box::new(ClusterApi::new(&connection(&of.connection)?.endpoint(), of, watches)),
+        ProviderKind::ClusterInventory(of) => {
             let access_providers = machine.access_providers.as_deref().ok_or_else(|| {
                 format!("ClusterProvider `{provider}` needs to know which programs give credentials: add `--access-providers FILE`")
             })?;
-            let endpoint = connection(&hub.connection)?.endpoint();
-            Box::new(ClusterInventory::new(&endpoint, namespace, &hub.selector, access_providers, watches))
+            Box::new(ClusterInventory::new(&connection(&of.connection)?.endpoint(), of, access_providers, watches))
         }
         ProviderKind::Custom(own) => custom.make(&own.name, &own.parameters)?,
-        ProviderKind::None(_) => Box::new(One { listed: Listed::default() }),
+        ProviderKind::None(_) => Box::new(Same(Listed::default())),
         ProviderKind::Multi(_) | ProviderKind::Namespaces(_) | ProviderKind::WorkspaceTypes(_) => {
             return Err(format!("ClusterProvider `{provider}` is of a kind that lists no kubeconfigs"));
         }
     })
 }
 
-/// The cluster of a connection of the command line, among others, or none at all.
-pub struct One {
-    listed: Listed,
-}
+/// The cluster of a connection of the command line, among others, or none at all. What its kubeconfig says may change.
+struct Same(Listed);
 
-impl One {
-    fn new(provider: &str, source: &ConnectionSource) -> Result<Self, String> {
-        let name = ClusterName::try_from(provider).map_err(|error| error.to_string())?;
-        let members = BTreeMap::from([(name, source.clone())]);
-        Ok(Self { listed: Listed { members, ..Listed::default() } })
-    }
-}
-
-impl Members for One {
+impl Members for Same {
     async fn look(&mut self) -> Result<Listed, String> {
-        Ok(self.listed.clone())
+        Ok(self.0.clone())
     }
 
     async fn changed(&mut self) {
@@ -167,13 +146,15 @@ impl Members for One {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::ConnectionSource;
 
     #[test]
     fn a_member_whose_name_is_too_long_among_those_of_all_groups_is_refused() {
         let own = "a".repeat(250);
-        let one = One::new(&own, &ConnectionSource::Default).expect("a name");
-        let listed = one.listed.clone();
-        let group = Group { prefix: Some("joined".to_owned()), members: Box::new(one), tells_labels: false };
+        let name = ClusterName::try_from(own.as_str()).expect("a name");
+        let listed = Listed { members: BTreeMap::from([(name, ConnectionSource::Default)]), ..Listed::default() };
+        let members = Box::new(Same(Listed::default()));
+        let group = Group { prefix: Some("joined".to_owned()), members, tells_labels: false };
         let Listed { members, refused, .. } = group.named(listed);
         assert!(members.is_empty() && refused[0].starts_with(&format!("`joined.{own}` is no ")), "{refused:?}");
     }

@@ -76,8 +76,8 @@ fn start(
     Ok(match kind {
         ProviderKind::Kubeconfig(one) => Box::pin(cluster_of(&one.connection, &name)?.run(Some(condition), events)),
         ProviderKind::Namespaces(of) => {
-            let whole = cluster_of(&of.connection, &name)?;
-            Box::pin(NamespacesProvider::new(whole, &of.selector, condition, watches).run(events))
+            let (whole, selector, watches) = (cluster_of(&of.connection, &name)?, of.selector, watches.clone());
+            Box::pin(NamespacesProvider { whole, selector, condition, watches }.run(events))
         }
         ProviderKind::WorkspaceTypes(of) => {
             let types = [(HoldStage::Initializing, of.initializing), (HoldStage::Terminating, of.terminating)];

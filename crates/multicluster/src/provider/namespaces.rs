@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::pending;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
-use super::discovery::{Collection, changed, home, settled};
+use super::discovery::{Collection, LOOK_AGAIN_AT_OBJECTS, changed, home, settled};
 use super::hub;
 use super::kubeconfig::KubeconfigProvider;
 use crate::environment::Reporter;
@@ -17,32 +16,19 @@ use crate::watch::{Selectors, Watches};
 use sync_engine_mapping::object::{ClusterName, metadata};
 use sync_engine_mapping::{Resource, Selector};
 
-/// Every change of a namespace is told; this is for what no event tells.
-const LOOK_AGAIN: Duration = Duration::from_secs(600);
-
 /// Describes the namespaces of one connection's cluster that a selector finds.
 pub struct NamespacesProvider {
     /// The cluster, under the name of the `ClusterProvider`.
-    whole: KubeconfigProvider,
-    selectors: Selectors,
-    condition: Reporter,
-    watches: Arc<Watches>,
+    pub(super) whole: KubeconfigProvider,
+    pub(super) selector: Selector,
+    pub(super) condition: Reporter,
+    pub(super) watches: Arc<Watches>,
 }
 
 /// The cluster that has the namespaces, or why it is not known; `None` before the first answer.
 type Found = Option<Result<ClusterSpec, String>>;
 
 impl NamespacesProvider {
-    pub(super) fn new(
-        whole: KubeconfigProvider,
-        selector: &Selector,
-        condition: Reporter,
-        watches: &Arc<Watches>,
-    ) -> Self {
-        let selectors = Selectors { label: selector.to_string(), ..Selectors::default() };
-        Self { whole, selectors, condition, watches: watches.clone() }
-    }
-
     async fn describe(&self, mut whole: watch::Receiver<Found>, events: mpsc::Sender<ProviderEvent>) {
         // The set may change as it likes: ownership goes by the identity of each namespace.
         if events.send(ProviderEvent::Identity(format!("fleet/{}", self.whole.name))).await.is_err() {
@@ -54,7 +40,9 @@ impl NamespacesProvider {
             match whole.borrow_and_update().clone() {
                 // Another cluster has other namespaces, also where they have the same names.
                 Some(Ok(found)) if followed.as_ref().is_none_or(|(known, _)| *known != found) => {
-                    let namespaces = self.namespaces(&found);
+                    let (home, namespaces) = (home(&found.endpoint), Resource::new("", "v1", "namespaces"));
+                    let selectors = Selectors { label: self.selector.to_string(), ..Selectors::default() };
+                    let namespaces = Collection::follow(&self.watches, home, &[namespaces], selectors);
                     followed = Some((found, namespaces));
                 }
                 Some(Err(why)) => self.condition.report(Err(why)),
@@ -100,15 +88,10 @@ impl NamespacesProvider {
                     biased;
                     // Cancel-safe: the value stays marked until it is read.
                     _ = whole.changed() => whole.mark_changed(),
-                    () = settled(changed([namespaces]), LOOK_AGAIN) => {}
+                    () = settled(changed([namespaces]), LOOK_AGAIN_AT_OBJECTS) => {}
                 }
             }
         }
-    }
-
-    fn namespaces(&self, cluster: &ClusterSpec) -> Collection {
-        let namespaces = Resource::new("", "v1", "namespaces");
-        Collection::follow(&self.watches, home(&cluster.endpoint), &[namespaces], self.selectors.clone())
     }
 
     pub(super) async fn run(self, events: mpsc::Sender<ProviderEvent>) {

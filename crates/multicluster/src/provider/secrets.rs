@@ -2,20 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use super::discovery::{Collection, changed, home, settled};
+use super::discovery::{Collection, LOOK_AGAIN_AT_OBJECTS, changed, home, settled};
 use super::hub::{self, HeldKubeconfigs, Member, of_secret};
 use crate::Endpoint;
 use crate::environment::{Listed, Members};
 use crate::watch::{Selectors, Watches};
+use sync_engine_mapping::Resource;
+use sync_engine_mapping::document::{HubSpec, KubeconfigSecretsSpec};
 use sync_engine_mapping::object::{ClusterName, metadata};
-use sync_engine_mapping::{Resource, Selector};
-
-/// Every change of a Secret is told; this is for what no event tells.
-const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
 /// Cluster API's contract: a Secret that carries this label has the kubeconfig under this key. Other Secrets of a cluster carry
 /// it too.
@@ -38,11 +35,10 @@ pub struct ClusterApi {
 }
 
 impl KubeconfigSecrets {
-    pub fn new(hub: &Endpoint, namespace: &str, selector: &Selector, key: &str, watches: &Arc<Watches>) -> Self {
-        let selectors =
-            Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
-        let secrets = secrets(hub, selectors, watches);
-        Self { secrets, key: key.to_owned(), held: HeldKubeconfigs::default() }
+    pub fn new(hub: &Endpoint, of: &KubeconfigSecretsSpec, watches: &Arc<Watches>) -> Self {
+        let (label, namespace) = (of.selector.to_string(), of.namespace.clone());
+        let secrets = secrets(hub, Selectors { label, namespace, ..Selectors::default() }, watches);
+        Self { secrets, key: of.key.clone(), held: HeldKubeconfigs::default() }
     }
 }
 
@@ -62,20 +58,17 @@ impl Members for KubeconfigSecrets {
     }
 
     async fn changed(&mut self) {
-        settled(changed([&mut self.secrets]), LOOK_AGAIN).await;
+        settled(changed([&mut self.secrets]), LOOK_AGAIN_AT_OBJECTS).await;
     }
 }
 
 impl ClusterApi {
-    pub fn new(hub: &Endpoint, namespace: &str, selector: &Selector, watches: &Arc<Watches>) -> Self {
+    pub fn new(hub: &Endpoint, of: &HubSpec, watches: &Arc<Watches>) -> Self {
         // Cluster API 1.11 brought the newest version, and older ones serve only the second.
         let versions = ["v1beta2", "v1beta1"].map(|version| Resource::new("cluster.x-k8s.io", version, "clusters"));
-        let selectors =
-            Selectors { label: selector.to_string(), namespace: namespace.to_owned(), ..Selectors::default() };
         let (label, ending) = (OF_CLUSTER_API.to_owned(), ENDING_OF_CLUSTER_API.to_owned());
-        let of_secrets = Selectors { label, ending, ..selectors.clone() };
-        let secrets = secrets(hub, of_secrets, watches);
-        let clusters = Collection::follow(watches, home(hub), &versions, selectors);
+        let secrets = secrets(hub, Selectors { label, ending, ..hub::selectors(of) }, watches);
+        let clusters = Collection::follow(watches, home(hub), &versions, hub::selectors(of));
         Self { clusters, secrets, held: HeldKubeconfigs::default() }
     }
 }
@@ -103,7 +96,7 @@ impl Members for ClusterApi {
     }
 
     async fn changed(&mut self) {
-        settled(changed([&mut self.clusters, &mut self.secrets]), LOOK_AGAIN).await;
+        settled(changed([&mut self.clusters, &mut self.secrets]), LOOK_AGAIN_AT_OBJECTS).await;
     }
 }
 
