@@ -211,12 +211,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_permit_ends_with_its_epoch_and_a_later_lease_does_not_renew_it() {
+    fn a_permit_lasts_as_long_as_its_lease_is_renewed_and_a_later_lease_does_not_renew_it() {
         let lease = Lease::default();
-        let first = lease.permit().expect("a single replica always holds the lease");
-        assert!(first.holds());
-        lease.lose();
-        assert!(!first.holds() && lease.permit().is_none());
+        let (first, number) = (lease.permit().expect("a single replica always holds the lease"), lease.number());
+        lease.take(None, Some(1));
+        assert!(first.holds() && lease.number() == number, "a renewal begins no term");
+        assert!(lease.lose() && !lease.lose(), "it is lost once");
+        assert_eq!((first.holds(), lease.number()), (false, number + 1));
+        assert!(lease.permit().is_none());
         lease.take(None, None);
         assert!(!first.holds() && lease.permit().is_some_and(|permit| permit.holds()));
     }
@@ -232,17 +234,6 @@ mod tests {
         assert!(!permit.holds() && !lease.is_held(), "before anybody noticed");
         lease.take(Some(Instant::now() + term), None);
         assert!(!permit.holds(), "another may have led in between");
-    }
-
-    #[test]
-    fn a_permit_lasts_as_long_as_its_lease_is_renewed() {
-        let lease = Lease::of_replica();
-        lease.take(None, Some(1));
-        let (permit, number) = (lease.permit().expect("it leads"), lease.number());
-        lease.take(None, Some(1));
-        assert!(permit.holds() && lease.number() == number, "a renewal begins no term");
-        assert!(lease.lose() && !lease.lose(), "it is lost once");
-        assert_eq!((permit.holds(), lease.number()), (false, number + 1));
     }
 
     #[tokio::test]

@@ -92,6 +92,8 @@ fn what_was_found_at_a_former_address_stays_until_it_is_known_what_is_at_the_new
     }
     registry.apply(&provider, ProviderEvent::Identity("u".into()));
     registry.apply(&provider, ProviderEvent::Synced);
+    let late = words(&registry.replay());
+    assert_eq!(late, ["+a http://one", "+b http://one", "identity u", "synced"], "who comes late hears everything");
     registry.moved(&provider);
     registry.start(&provider);
     assert_eq!((registry.clusters(&provider).count(), registry.identity(&provider)), (2, None));
@@ -131,16 +133,6 @@ fn a_scope_is_known_once_however_many_clusters_it_has() {
     assert_eq!(scopes(&registry), ["http://one/clusters/*"]);
     registry.apply(&provider, ProviderEvent::Gone(name("d"), Reason::Removed));
     assert_eq!(scopes(&registry), [""; 0]);
-}
-
-#[test]
-fn who_comes_late_gets_everything_replayed() {
-    let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
-    registry.start(&provider);
-    registry.apply(&provider, ProviderEvent::Identity("u".into()));
-    registry.apply(&provider, applied(&connection, "a", "http://one"));
-    registry.apply(&provider, ProviderEvent::Synced);
-    assert_eq!(words(&registry.replay()), ["+a http://one", "identity u", "synced"]);
 }
 
 #[test]

@@ -141,14 +141,6 @@ fn a_list_removes_what_it_does_not_hold_and_says_nothing_of_the_rest() {
 }
 
 #[test]
-fn a_list_that_breaks_off_removes_nothing() {
-    let scene = Scene::new();
-    scene.list(&[("a", 2)], "4");
-    let _ = scene.stores.begin_list();
-    assert_eq!(scene.store.len(), 1);
-}
-
-#[test]
 fn the_first_complete_list_is_the_initial_one() {
     let store = Store::new(ClustersOf::Annotated);
     let (_subscription, heard) = listen(&store);
