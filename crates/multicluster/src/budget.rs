@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::bodies::Bodies;
+use super::request_error::RequestError;
 
 /// What is left for watches. Clones share it; the default is no limit.
 #[derive(Debug, Clone)]
@@ -52,12 +53,12 @@ impl Budget {
     ///
     /// # Errors
     /// All are taken.
-    pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, String> {
-        self.left.clone().try_acquire_owned().map_err(|_| {
-            format!(
+    pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, RequestError> {
+        self.left.clone().try_acquire_owned().map_err(|_| RequestError::NoBudget {
+            reason: format!(
                 "this process runs {} watches, as many as it may: raise its limit of open files, or give --max-watches",
                 self.most
-            )
+            ),
         })
     }
 
@@ -65,17 +66,16 @@ impl Budget {
     ///
     /// # Errors
     /// There is not.
-    pub(super) fn permits_more(&self) -> Result<(), String> {
+    pub(super) fn permits_more(&self) -> Result<(), RequestError> {
         let Some(Memory { most, resident }) = self.memory else { return Ok(()) };
-        match resident().filter(|resident| *resident > most) {
-            None => Ok(()),
-            Some(resident) => Err(format!(
-                "this process uses {} MiB of memory, more than {} MiB, so nothing more is listed: give its container more, \
-                 or give --max-memory",
-                resident >> 20,
-                most >> 20
-            )),
-        }
+        let Some(resident) = resident().filter(|resident| *resident > most) else { return Ok(()) };
+        let reason = format!(
+            "this process uses {} MiB of memory, more than {} MiB, so nothing more is listed: give its container more, \
+             or give --max-memory",
+            resident >> 20,
+            most >> 20
+        );
+        Err(RequestError::NoBudget { reason })
     }
 }
 

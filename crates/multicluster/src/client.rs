@@ -12,12 +12,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use data_encoding::BASE64;
-use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use http::header::{AUTHORIZATION, HOST, RETRY_AFTER, USER_AGENT};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::{BodyDataStream, BodyExt, LengthLimitError, Limited};
 use hyper::body::{Bytes, Frame, Incoming, SizeHint};
 use hyper::client::conn::{http1, http2};
 use hyper::rt::Executor;
@@ -406,26 +406,14 @@ impl Ask for Asked {
 }
 
 impl Answer {
-    pub(super) fn status(&self) -> u16 {
-        self.response.status().as_u16()
-    }
-
     pub(super) fn head(&self) -> &Response<Incoming> {
         &self.response
     }
 
     /// The next piece of the body; `None` at its end. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, String>> {
-        loop {
-            match self.response.body_mut().frame().await? {
-                Ok(frame) => {
-                    if let Ok(data) = frame.into_data() {
-                        return Some(Ok(data));
-                    }
-                }
-                Err(error) => return Some(Err(with_causes(&error))),
-            }
-        }
+        let piece = BodyDataStream::new(self.response.body_mut()).next().await?;
+        Some(piece.map_err(|error| with_causes(&error)))
     }
 
     /// The whole answer. Read to its end, its connection is free for the next request.

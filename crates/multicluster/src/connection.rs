@@ -27,6 +27,7 @@ use super::permit::Epoch;
 use super::proxy::without_password;
 use super::request_error::RequestError;
 use crate::health::Level;
+use sync_engine_mapping::object::is_dns_label;
 
 /// One connection of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,8 +190,8 @@ pub struct Connection {
     counters: Arc<Counters>,
     identity: Confirmation,
     restored: Epoch,
-    /// One of the clusters of a fleet.
-    is_of_fleet: bool,
+    /// What it means that something is wrong with it.
+    trouble: Level,
     rereading: tokio::sync::Mutex<Rereading>,
     agent: HeaderValue,
     budget: Budget,
@@ -232,15 +233,15 @@ impl Connection {
 
     /// The same as one of a process's connections.
     pub fn of_process(spec: ConnectionSpec, process: &Process) -> Result<Arc<Self>, ConnectionError> {
-        Self::build(spec, process, false)
+        Self::build(spec, process, Level::Waiting)
     }
 
     /// The same for one of many clusters, which a provider found: what is wrong with it leaves the engine ready.
     pub fn of_fleet(spec: ConnectionSpec, process: &Process) -> Result<Arc<Self>, ConnectionError> {
-        Self::build(spec, process, true)
+        Self::build(spec, process, Level::Degraded)
     }
 
-    fn build(spec: ConnectionSpec, process: &Process, is_of_fleet: bool) -> Result<Arc<Self>, ConnectionError> {
+    fn build(spec: ConnectionSpec, process: &Process, trouble: Level) -> Result<Arc<Self>, ConnectionError> {
         let agent = process.replica.as_ref().map(|name| format!("{AGENT} ({name})"));
         let agent = agent.and_then(|agent| HeaderValue::try_from(agent).ok());
         let agent = agent.unwrap_or(HeaderValue::from_static(AGENT));
@@ -252,7 +253,7 @@ impl Connection {
             counters: Arc::default(),
             identity: Confirmation::default(),
             restored: Epoch::default(),
-            is_of_fleet,
+            trouble,
             rereading: tokio::sync::Mutex::default(),
             agent,
             budget: process.budget.clone(),
@@ -269,7 +270,7 @@ impl Connection {
 
     /// What it means for the engine's readiness that something is wrong with it.
     pub fn trouble(&self) -> Level {
-        if self.is_of_fleet { Level::Degraded } else { Level::Waiting }
+        self.trouble
     }
 
     /// What the process may use.
@@ -343,7 +344,7 @@ impl Connection {
         let current = self.current.load();
         let address = current.address.as_str();
         let Some(path) = path else { return Ok(self.endpoint_of(&current, address.to_owned())) };
-        if !is_workspace_path(path) {
+        if path.len() > 1024 || !path.split(':').all(is_dns_label) {
             let rule = "names of lower case letters, digits and `-`, joined by `:`";
             return Err(ConnectionError::new(self.name(), format!("`{path}` is no workspace path ({rule})")));
         }
@@ -471,10 +472,6 @@ fn address(connection: &str, url: &str, encrypted: bool) -> Result<String, Conne
     if usable && uri.query().is_none() { Ok(text) } else { Err(invalid()) }
 }
 
-fn is_workspace_path(path: &str) -> bool {
-    path.len() <= 1024 && path.split(':').all(sync_engine_mapping::object::is_dns_label)
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use futures::FutureExt;
@@ -517,18 +514,6 @@ pub(crate) mod tests {
         assert!(!is_replaced);
         std::fs::write(&path, "clusters: [").expect("whoever waits for it reads it");
         assert!(connection.reload().await.is_err(), "what the first reading found: another would wait");
-    }
-
-    /// Kcp is one server at its own address and at those of its virtual workspaces.
-    #[tokio::test]
-    async fn a_restore_that_one_address_shows_is_told_at_all_of_its_connection() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        write(file.path(), "http://127.0.0.1:1");
-        let connection = open(file.path());
-        let [own, other] = [connection.endpoint(), connection.endpoint_at("http://127.0.0.1:2").unwrap()];
-        let told = other.connection().restored().follow();
-        own.connection().restored().advance();
-        assert!(told.is_behind());
     }
 
     #[tokio::test]

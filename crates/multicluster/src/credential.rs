@@ -34,15 +34,12 @@ const PLUGIN_PAUSE: Duration = Duration::from_secs(10);
 pub(super) enum Credential {
     /// Nothing, or a client certificate.
     None,
+    /// A token, or a user with a password.
     Fixed(HeaderValue),
-    TokenFile {
-        path: PathBuf,
-        state: Mutex<FileState>,
-    },
-    Exec {
-        plugin: Box<ExecConfig>,
-        state: Mutex<ExecState>,
-    },
+    /// A token that a file holds.
+    TokenFile { path: PathBuf, state: Mutex<FileState> },
+    /// What a program gives.
+    Exec { plugin: Box<ExecConfig>, state: Mutex<ExecState> },
 }
 
 /// What a token file held last, and when it was read; `None`: it is to be read now, before what is known is sent.
@@ -88,15 +85,11 @@ impl Identity {
 
 impl Credential {
     /// Takes what becomes a header out of a kubeconfig's user, in kubectl's order; certificates stay.
-    pub(super) fn take(user: &mut AuthInfo) -> Result<Self, String> {
-        let taken = user.clone();
+    pub(super) fn take(from: &mut AuthInfo) -> Result<Self, String> {
+        let user = from.clone();
         let (username, password, token) = (None, None, None);
         let (token_file, exec, auth_provider) = (None, None, None);
-        *user = AuthInfo { username, password, token, token_file, exec, auth_provider, ..std::mem::take(user) };
-        Self::of(taken)
-    }
-
-    fn of(user: AuthInfo) -> Result<Self, String> {
+        *from = AuthInfo { username, password, token, token_file, exec, auth_provider, ..std::mem::take(from) };
         if let Some(provider) = &user.auth_provider {
             return Err(format!("auth provider `{}` was removed from Kubernetes: use an exec plugin", provider.name));
         }
@@ -203,7 +196,10 @@ impl ExecState {
         let ended = self.running.join_next().await.ok_or("it was not run")?;
         let answer = ended.map_err(|error| error.to_string())??;
         let header = answer.token.map(|token| header(&format!("Bearer {token}"))).transpose()?;
-        let lasts = |at| remaining(at).saturating_sub(EARLY).max(PLUGIN_PAUSE);
+        let lasts = |at: Timestamp| {
+            let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
+            left.saturating_sub(EARLY).max(PLUGIN_PAUSE)
+        };
         let fresh_until = answer.expires.map(|at| Instant::now() + lasts(at));
         let identity = answer.client_certificate_data.zip(answer.client_key_data);
         let identity = identity.map(|(certificate, key)| Arc::new(Identity { certificate, key }));
@@ -224,10 +220,6 @@ impl ExecState {
         self.given = None;
         true
     }
-}
-
-fn remaining(until: Timestamp) -> Duration {
-    Duration::try_from(until.duration_since(Timestamp::now())).unwrap_or_default()
 }
 
 fn header(text: &str) -> Result<HeaderValue, String> {

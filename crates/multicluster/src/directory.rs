@@ -81,35 +81,29 @@ impl Watch {
     pub async fn renew(&mut self) {
         let (directory, hints, watched) = (self.directory.clone(), self.hints.clone(), self.watched);
         let looking = self.looking.of(move || {
-            let identity = identity(&directory);
+            let identity = fs::metadata(&directory).ok().as_ref().map(Identity::of);
             (identity != watched).then(|| (identity, identity.map(|_| watch(&directory, hints))))
         });
         let Ok(Some((identity, begun))) = looking.await else { return };
-        self.watcher = None;
-        self.watched = None;
+        (self.watcher, self.watched) = (None, None);
+        let directory = self.directory.display();
         match begun {
             None => {}
-            Some(Ok(watcher)) => self.started(watcher, identity),
-            Some(Err(error)) => self.failed(&error),
-        }
-    }
-
-    fn started(&mut self, watcher: RecommendedWatcher, identity: Option<Identity>) {
-        self.watcher = Some(watcher);
-        self.watched = identity;
-        if self.told.take().is_some() {
-            info!(directory = %self.directory.display(), "watching the directory again");
-        }
-        // What changed before the watch stood has sent no event.
-        self.hints.notify_one();
-    }
-
-    fn failed(&mut self, error: &notify::Error) {
-        let text = error.to_string();
-        if self.told.as_ref() != Some(&text) {
-            let directory = self.directory.display();
-            warn!(%directory, why = text, "no file events, changes are seen by polling every 10 s");
-            self.told = Some(text);
+            Some(Ok(watcher)) => {
+                (self.watcher, self.watched) = (Some(watcher), identity);
+                if self.told.take().is_some() {
+                    info!(%directory, "watching the directory again");
+                }
+                // What changed before the watch stood has sent no event.
+                self.hints.notify_one();
+            }
+            Some(Err(error)) => {
+                let text = error.to_string();
+                if self.told.as_ref() != Some(&text) {
+                    warn!(%directory, why = text, "no file events, changes are seen by polling every 10 s");
+                    self.told = Some(text);
+                }
+            }
         }
     }
 }
@@ -144,9 +138,4 @@ impl Identity {
     pub fn of(metadata: &Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
-}
-
-/// What the directory is now, to see when it is replaced.
-fn identity(directory: &Path) -> Option<Identity> {
-    fs::metadata(directory).ok().as_ref().map(Identity::of)
 }

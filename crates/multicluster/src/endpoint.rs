@@ -71,13 +71,9 @@ impl Body {
     pub fn merge_patch(bytes: impl Into<Bytes>) -> Self {
         Self { content_type: "application/merge-patch+json", bytes: bytes.into() }
     }
-
-    /// Server-side apply: YAML, of which JSON is a part.
-    pub fn apply_patch(bytes: impl Into<Bytes>) -> Self {
-        Self { content_type: APPLY, bytes: bytes.into() }
-    }
 }
 
+/// Server-side apply: YAML, of which JSON is a part.
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// A successful answer.
@@ -196,6 +192,8 @@ impl Endpoint {
     pub async fn version(&self) -> Result<(Reply, Option<Timestamp>), RequestError> {
         let path = ApiPath::version();
         let (answer, until) = self.open("get", &path, DEFAULT_DEADLINE, false).await?;
+        // As servers write it: <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7>.
+        let time = |value: &HeaderValue| DateTimeParser::new().parse_timestamp(value.to_str().ok()?).ok();
         let time = answer.head().headers().get(DATE).and_then(time);
         Ok((self.read(&path, answer, until, LONGEST).await?, time))
     }
@@ -221,7 +219,7 @@ impl Endpoint {
         body: impl Into<Bytes>,
     ) -> Result<Reply, RequestError> {
         let path = if force { path.clone().query("force", "true") } else { path.clone() };
-        self.patch(&path, field_manager, Body::apply_patch(body)).await
+        self.patch(&path, field_manager, Body { content_type: APPLY, bytes: body.into() }).await
     }
 
     pub async fn delete(&self, path: &ApiPath, options: DeleteOptions<'_>) -> Result<Reply, RequestError> {
@@ -266,7 +264,7 @@ impl Endpoint {
         let opened = Box::pin(self.exchange(&Method::GET, path, None, deadline, is_watch)).await;
         // No pause is for what is read.
         let opened = opened.and_then(|answer| answer.ok_or_else(|| self.not_permitted(path)));
-        self.learn(verb, begun, opened.as_ref().map(Answer::status));
+        self.learn(verb, begun, opened.as_ref().map(|answer| answer.head().status().as_u16()));
         Ok((opened?, begun + deadline))
     }
 
@@ -292,7 +290,8 @@ impl Endpoint {
         most: usize,
     ) -> BoxFuture<'s, Result<Reply, RequestError>> {
         Box::pin(async move {
-            if self.is_outside(path) {
+            let is_outside = |namespace: &Arc<str>| !path.as_str().contains(&format!("/namespaces/{namespace}/"));
+            if self.namespace.as_ref().is_some_and(is_outside) {
                 return Err(RequestError::Outside { url: self.url_of(path) });
             }
             let writes = method != Method::GET;
@@ -319,12 +318,6 @@ impl Endpoint {
                 return reply;
             }
         })
-    }
-
-    /// Whether a request is not for the one namespace that it reaches.
-    fn is_outside(&self, path: &ApiPath) -> bool {
-        let is_inside = |namespace: &Arc<str>| path.as_str().contains(&format!("/namespaces/{namespace}/"));
-        self.namespace.as_ref().is_some_and(|namespace| !is_inside(namespace))
     }
 
     /// One request up to the head of its answer, which may go on for long. A 401 is tried once more with a new credential. `None`:
@@ -496,11 +489,6 @@ fn verb(method: &Method, body: Option<&Body>) -> &'static str {
         _ if body.is_some_and(|body| body.content_type == APPLY) => "apply",
         _ => "patch",
     }
-}
-
-/// As servers write `Date`: <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7>.
-fn time(value: &HeaderValue) -> Option<Timestamp> {
-    DateTimeParser::new().parse_timestamp(value.to_str().ok()?).ok()
 }
 
 #[cfg(test)]

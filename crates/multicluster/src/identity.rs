@@ -91,19 +91,16 @@ pub async fn cluster_identity(endpoint: &impl Ask) -> Result<String, RequestErro
         result => return result.map(|(uid, _)| uid),
     }
     match namespace(endpoint, "default").await? {
-        (uid, Some(name)) => Ok(format!("{name}/{}", logical_cluster_uid(endpoint).await?.unwrap_or(uid))),
         (uid, None) => Ok(uid),
-    }
-}
-
-/// `None`: the workspace does not serve it.
-async fn logical_cluster_uid(endpoint: &impl Ask) -> Result<Option<String>, RequestError> {
-    let logical_clusters = Resource::new("core.kcp.io", "v1alpha1", "logicalclusters");
-    match object(endpoint, &ApiPath::object(&logical_clusters, "", "cluster")?).await {
-        Ok((uid, _)) => Ok(Some(uid)),
-        // A refusal is no answer: kcp refuses for some seconds after a restart what it allows.
-        Err(error) if error.code() == Some(404) => Ok(None),
-        Err(error) => Err(error),
+        (uid, Some(name)) => {
+            let logical_clusters = Resource::new("core.kcp.io", "v1alpha1", "logicalclusters");
+            match object(endpoint, &ApiPath::object(&logical_clusters, "", "cluster")?).await {
+                Ok((uid, _)) => Ok(format!("{name}/{uid}")),
+                // It is not served. A refusal is no answer: kcp refuses for some seconds after a restart what it allows.
+                Err(error) if error.code() == Some(404) => Ok(format!("{name}/{uid}")),
+                Err(error) => Err(error),
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsString;
 use std::hash::{Hash, Hasher};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use kube::config::{Config, Kubeconfig, KubeconfigError};
@@ -156,7 +157,14 @@ fn of_context(mut merged: Kubeconfig, context: &str, origin: &str, fingerprint: 
 fn unreadable(path: &Path, error: &KubeconfigError) -> String {
     let path = path.display();
     match error {
-        KubeconfigError::ReadConfig(error, _) => format!("cannot read the kubeconfig {path}: {}", plain(error)),
+        KubeconfigError::ReadConfig(error, _) => {
+            let why: String = match error.kind() {
+                ErrorKind::NotFound => "there is no such file".into(),
+                ErrorKind::PermissionDenied => "permission denied".into(),
+                _ => error.to_string(),
+            };
+            format!("cannot read the kubeconfig {path}: {why}")
+        }
         KubeconfigError::Parse(error) => format!("{path} is no kubeconfig: {}", first_line(error)),
         error => format!("{path} is no kubeconfig: {error}"),
     }
@@ -194,14 +202,6 @@ fn proxy_url(config: &mut Kubeconfig, context: &str) -> Option<String> {
     let name = &entry.context.as_ref()?.cluster;
     let cluster = config.clusters.iter_mut().find(|known| &known.name == name)?;
     cluster.cluster.as_mut()?.proxy_url.take().filter(|proxy| !proxy.is_empty())
-}
-
-fn plain(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "there is no such file".into(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
-        _ => error.to_string(),
-    }
 }
 
 /// Where a parser stopped, and at what. Values that it quotes are left out: they may be secrets.

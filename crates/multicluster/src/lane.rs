@@ -85,7 +85,9 @@ impl AddressLimits {
     pub(super) async fn write_slot(&self, cluster: &str) -> Slot {
         let cluster: Arc<str> = cluster.into();
         loop {
-            self.wait_for_pause(&cluster).await;
+            while let Some(until) = self.paused_until(&cluster) {
+                sleep_until(until).await;
+            }
             let slot = self.writes.slot(&cluster).await;
             // Nobody waits in a slot: the server may have asked for a pause while this was in the queue.
             if !self.is_paused(&cluster) {
@@ -102,13 +104,6 @@ impl AddressLimits {
             *until = (*until).max(Instant::now() + wait);
         }
         self.writes.0.lock().seats.worked(&Arc::from(cluster), sent.elapsed(), Instant::now().into_std());
-    }
-
-    /// Waits until the server wants writes to a logical cluster again.
-    async fn wait_for_pause(&self, cluster: &str) {
-        while let Some(until) = self.paused_until(cluster) {
-            sleep_until(until).await;
-        }
     }
 
     pub(super) fn is_paused(&self, cluster: &str) -> bool {
@@ -148,7 +143,11 @@ impl AddressLimits {
             self.note_answer();
         }
         match error {
-            Some(RequestError::Unreachable { reason, .. }) => self.note_unreachable(reason),
+            Some(RequestError::Unreachable { reason, .. }) => {
+                let [pause, _] = BREAK;
+                let begun = || Break { until: Instant::now() + pause, pause, reason: String::new() };
+                self.breaker.lock().get_or_insert_with(begun).reason.clone_from(reason);
+            }
             Some(RequestError::AnswerLost { .. } | RequestError::Credential { .. } | RequestError::Name(_)) => {}
             _ => *self.breaker.lock() = None,
         }
@@ -164,14 +163,6 @@ impl AddressLimits {
     /// For how long the address has given no answer.
     pub(super) fn silence(&self) -> Duration {
         self.heard.lock().elapsed()
-    }
-
-    fn note_unreachable(&self, reason: &str) {
-        let mut breaker = self.breaker.lock();
-        let pause = BREAK[0];
-        let broken =
-            breaker.get_or_insert_with(|| Break { until: Instant::now() + pause, pause, reason: String::new() });
-        broken.reason = reason.to_owned();
     }
 }
 

@@ -36,22 +36,15 @@ impl Lines {
             if self.searched - self.start > LONGEST_LINE {
                 return Err("a line without end".into());
             }
-            match self.answer.next().await {
-                None => return Ok(None),
-                Some(Err(error)) => return Err(error),
-                Some(Ok(data)) => self.append(&data),
+            let Some(data) = self.answer.next().await.transpose()? else { return Ok(None) };
+            self.buffer.drain(..self.start);
+            self.searched -= self.start;
+            self.start = 0;
+            if self.buffer.len() < LARGE && self.buffer.capacity() > LARGE {
+                // One huge object must not cost its size for as long as the watch lives.
+                self.buffer.shrink_to(LARGE);
             }
+            self.buffer.extend_from_slice(&data);
         }
-    }
-
-    fn append(&mut self, data: &[u8]) {
-        self.buffer.drain(..self.start);
-        self.searched -= self.start;
-        self.start = 0;
-        if self.buffer.len() < LARGE && self.buffer.capacity() > LARGE {
-            // One huge object must not cost its size for as long as the watch lives.
-            self.buffer.shrink_to(LARGE);
-        }
-        self.buffer.extend_from_slice(data);
     }
 }

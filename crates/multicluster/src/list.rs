@@ -55,7 +55,10 @@ impl<'a> WatchLine<'a> {
         match line.kind.as_ref() {
             "ADDED" | "MODIFIED" => Ok(Self::Put(Parsed::read(text)?)),
             "DELETED" => Ok(Self::Deleted(Parsed::read(text)?)),
-            "BOOKMARK" => bookmark(text).map(Self::Bookmark),
+            "BOOKMARK" => {
+                let object: Bookmark = serde_json::from_str(text).map_err(|e| NotAnObject::new(e.to_string()))?;
+                Ok(Self::Bookmark(object.metadata.resource_version.unwrap_or_default()))
+            }
             "ERROR" => Ok(Self::Error(Box::new(Status::parse(500, text.as_bytes()).unwrap_or_default()))),
             kind => Err(NotAnObject::new(format!("a watch event of type `{kind}`"))),
         }
@@ -66,11 +69,6 @@ impl<'a> WatchLine<'a> {
 fn envelope(line: &[u8]) -> Option<(&str, &str)> {
     let line = std::str::from_utf8(line).ok()?.trim_end();
     line.strip_prefix(r#"{"type":""#)?.strip_suffix('}')?.split_once(r#"","object":"#)
-}
-
-fn bookmark(text: &str) -> Result<String, NotAnObject> {
-    let object: Bookmark = serde_json::from_str(text).map_err(|e| NotAnObject::new(e.to_string()))?;
-    Ok(object.metadata.resource_version.unwrap_or_default())
 }
 
 #[derive(Deserialize)]

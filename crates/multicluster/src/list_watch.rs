@@ -48,56 +48,34 @@ pub(super) enum Phase {
     /// Fetch the first page of a new list.
     Listing,
     /// Ask for the collection's version: a server that was restored to an earlier state has a lower one than this.
-    Verifying {
-        version: String,
-    },
+    Verifying { version: String },
     /// Open a watch from this version.
-    Opening {
-        version: String,
-    },
+    Opening { version: String },
     /// Read the next line.
-    Reading {
-        version: String,
-    },
-    Pausing {
-        delay: Duration,
-        then: Box<Phase>,
-    },
+    Reading { version: String },
+    /// Wait, and go on with this.
+    Pausing { delay: Duration, then: Box<Phase> },
 }
 
 /// What came of it.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// A page of the list.
-    Page {
-        version: String,
-        is_last: bool,
-    },
+    Page { version: String, is_last: bool },
     /// A page could not be fetched: what is known of the list is of no use.
-    NoPage {
-        error: RequestError,
-    },
+    NoPage { error: RequestError },
     /// The version that the collection has now.
-    Verified {
-        version: String,
-    },
+    Verified { version: String },
+    /// The stream is open.
     Opened,
     /// An event or a bookmark, with its version.
-    Line {
-        version: String,
-    },
+    Line { version: String },
     /// Another watch of the endpoint saw a version go back.
     Doubted,
     /// A request, the stream or a line in it failed. `lived`: since the stream was opened.
-    Failed {
-        error: RequestError,
-        lived: Duration,
-    },
+    Failed { error: RequestError, lived: Duration },
     /// The stream ended, or brought nothing in time. `silent`: how long it brought no line at most.
-    Ended {
-        lived: Duration,
-        silent: Duration,
-    },
+    Ended { lived: Duration, silent: Duration },
     /// The pause is over.
     Paused,
 }
@@ -128,8 +106,8 @@ pub(super) struct ListWatch {
     synced: bool,
     /// Whether pages of the list are still to come.
     is_listing: bool,
-    /// Whether a list was ever complete.
-    listed: bool,
+    /// Whether a list was ever complete: what is known is kept.
+    pub(super) listed: bool,
     failures: u32,
     /// Whether the last failure was that nobody answered.
     unreachable: bool,
@@ -138,8 +116,9 @@ pub(super) struct ListWatch {
     last: String,
     /// Whether a version went back, and nobody was told of it yet.
     went_back: bool,
-    /// Whether a version went back since the last stream that lived, or before this watch began.
-    restored: bool,
+    /// Whether a version went back since the last stream that lived. Another watch of the connection may have seen that just before
+    /// this one began.
+    pub(super) restored: bool,
     /// How long the last stream was to live.
     asked: Duration,
     jitter: Jitter,
@@ -163,21 +142,11 @@ impl ListWatch {
         }
     }
 
-    /// The same where another watch of the connection saw a version go back. That may have been just before this one began.
-    pub(super) fn after_restore(seed: u64) -> Self {
-        Self { restored: true, ..Self::new(seed) }
-    }
-
     /// `timeoutSeconds` of the next watch: 240 to 300, so that many watches do not end together.
     pub(super) fn watch_seconds(&mut self) -> u64 {
         let seconds = WATCH_SECONDS.as_secs() + (self.jitter.unit() * 60.0) as u64;
         self.asked = Duration::from_secs(seconds);
         seconds
-    }
-
-    /// Whether a list was ever complete: what is known is kept.
-    pub(super) fn has_listed(&self) -> bool {
-        self.listed
     }
 
     /// Whether a version went back since the last call: the history that the cache is of has ended.
@@ -278,10 +247,9 @@ impl ListWatch {
 
     /// At once the first time, with backoff where versions go back again and again.
     fn list_doubted(&mut self) -> Phase {
-        let then = Phase::Listing;
         match std::mem::replace(&mut self.restored, true) {
-            false => then,
-            true => self.pause(then, USUAL, None),
+            false => Phase::Listing,
+            true => self.pause(Phase::Listing, USUAL, None),
         }
     }
 
@@ -294,7 +262,12 @@ impl ListWatch {
             return self.not_served();
         }
         if error.is_expired() {
-            return self.list_again();
+            // The version (or the page) is too old: at once the first time, with backoff where it happens again.
+            if self.failures == 0 {
+                self.failures = 1;
+                return Phase::Listing;
+            }
+            return self.pause(Phase::Listing, USUAL, None);
         }
         self.state = WatchState::Failed { reason: error.to_string(), code: error.code(), synced_before: self.synced };
         let backoff = match error {
@@ -321,16 +294,6 @@ impl ListWatch {
             _ => Phase::Listing,
         };
         self.pause(then, backoff, error.retry_after())
-    }
-
-    /// The version (or the page) is too old: at once the first time, with backoff where it happens again.
-    fn list_again(&mut self) -> Phase {
-        let then = Phase::Listing;
-        if self.failures == 0 {
-            self.failures = 1;
-            return then;
-        }
-        self.pause(then, USUAL, None)
     }
 
     fn not_served(&mut self) -> Phase {
@@ -432,30 +395,24 @@ mod tests {
         assert_eq!(failed(status(404, "NotFound")).1, WatchState::NotServed);
     }
 
-    #[test]
-    fn a_new_list_leaves_a_failed_watch_failed_until_its_last_page() {
-        let mut watch = ListWatch::new(1);
-        watch.step(Phase::Listing, page("3", true));
-        assert_eq!(paused(watch.step(reading("3"), failed(refused()))).1, Phase::Listing);
-        let opening = watch.step(Phase::Listing, page("7", false));
-        let phase = watch.step(opening, Outcome::Opened);
-        assert!(matches!(watch.state, WatchState::Failed { synced_before: true, .. }));
-        watch.step(phase, page("7", true));
-        assert_eq!(watch.state, WatchState::Synced);
-    }
-
     /// What is not served keeps nobody waiting, and of a list in progress nobody knows what is missing.
     #[test]
-    fn what_is_served_again_is_being_listed_from_its_first_page_to_its_last() {
-        let mut watch = ListWatch::new(1);
-        watch.step(Phase::Listing, page("3", true));
-        paused(watch.step(reading("3"), failed(status(404, "NotFound"))));
-        let opening = watch.step(Phase::Listing, page("7", false));
-        assert_eq!(watch.state, WatchState::Starting);
-        let phase = watch.step(opening, Outcome::Opened);
-        assert_eq!(watch.state, WatchState::Starting);
-        watch.step(phase, page("7", true));
-        assert_eq!(watch.state, WatchState::Synced);
+    fn until_its_last_page_a_new_list_leaves_a_watch_failed_and_one_that_was_not_served_starting() {
+        for (error, was_served) in [(refused(), true), (status(404, "NotFound"), false)] {
+            let mut watch = ListWatch::new(1);
+            watch.step(Phase::Listing, page("3", true));
+            assert_eq!(paused(watch.step(reading("3"), failed(error))).1, Phase::Listing);
+            let is_as_before = |state: &WatchState| match was_served {
+                true => matches!(state, WatchState::Failed { synced_before: true, .. }),
+                false => *state == WatchState::Starting,
+            };
+            let opening = watch.step(Phase::Listing, page("7", false));
+            assert!(is_as_before(&watch.state), "{:?}", watch.state);
+            let phase = watch.step(opening, Outcome::Opened);
+            assert!(is_as_before(&watch.state), "{:?}", watch.state);
+            watch.step(phase, page("7", true));
+            assert_eq!(watch.state, WatchState::Synced);
+        }
     }
 
     #[test]
@@ -544,7 +501,7 @@ mod tests {
             assert_eq!(paused(watch.step(reading("3"), ended(Duration::from_secs(4), 4))).1, verifying("3"));
         }
         // Where the cluster was another one meanwhile, its watches are new.
-        let mut watch = ListWatch::after_restore(1);
+        let mut watch = ListWatch { restored: true, ..ListWatch::new(1) };
         assert_eq!(watch.step(Phase::Listing, page("3", true)), Phase::Opening { version: "3".into() });
         assert_eq!(paused(watch.step(reading("3"), ended(Duration::from_secs(4), 4))).1, Phase::Listing);
     }

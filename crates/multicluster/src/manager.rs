@@ -18,7 +18,7 @@ use super::mailbox::Mailbox;
 use super::provider;
 use super::registry::{Cluster, NamesProvider, ProviderEvent, ProviderName, Reason, Registry, WatchScope};
 use super::silence::look_for_silence;
-use crate::health::Level;
+use crate::health::{Condition, Level};
 use sync_engine_mapping::object::ClusterName;
 use sync_engine_mapping::{ClusterProvider, SourceClusters};
 
@@ -228,8 +228,8 @@ async fn serve(shared: Arc<Shared>, name: ProviderName, document: Option<Cluster
         let described = provider::run(shared.environment.clone(), name.clone(), document.clone(), send);
         let both = async { tokio::join!(described, shared.listen(&name, number, receive)) };
         if AssertUnwindSafe(both).catch_unwind().await.is_err() {
-            let message = "it broke down, which is a bug; it begins anew".to_owned();
-            shared.environment.health.report(&condition_name(&name), Err(message));
+            let message = "it broke down, which is a bug; it begins anew";
+            shared.environment.health.set(&condition_name(&name), Condition::waiting(message));
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
         let mut state = shared.state.lock();
@@ -282,7 +282,10 @@ impl State {
         let stopped = running.iter().filter_map(|provider| self.stop(provider, Reason::Shutdown));
         let mut tasks: Vec<_> = stopped.collect();
         tasks.extend(self.looking.take().inspect(JoinHandle::abort));
-        self.subscribers.drain(..).for_each(|subscriber| subscriber.close());
+        for subscriber in self.subscribers.drain(..) {
+            subscriber.mailbox.lock().closed = true;
+            subscriber.changed.notify_one();
+        }
         tasks
     }
 
@@ -325,11 +328,6 @@ fn log(event: &ClusterEvent) {
 impl Subscriber {
     fn put(&self, event: ClusterEvent) {
         self.mailbox.lock().put(event);
-        self.changed.notify_one();
-    }
-
-    fn close(&self) {
-        self.mailbox.lock().closed = true;
         self.changed.notify_one();
     }
 }

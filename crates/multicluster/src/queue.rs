@@ -187,7 +187,7 @@ impl Queue {
             State::Ready { priority: queued, .. } if *queued <= priority => entry.by_timer = false,
             &mut State::Ready { priority: queued, ticket } => {
                 let since = self.take_ready(&key, queued, ticket).unwrap_or(now);
-                self.make_ready(key, priority, failures, since);
+                self.make_ready(key, priority, failures, since, false);
             }
             State::Delayed { until } => {
                 self.delayed.remove(&(*until, key.clone()));
@@ -364,11 +364,11 @@ impl Queue {
     fn make_due(&mut self, key: Key, priority: Priority, failures: u32, now: Instant) {
         match self.pace.next(&key).filter(|until| *until > now) {
             Some(until) => self.make_delayed(key, until, failures, false),
-            None => self.make_ready(key, priority, failures, now),
+            None => self.make_ready(key, priority, failures, now, false),
         }
     }
 
-    fn make_ready(&mut self, key: Key, priority: Priority, failures: u32, since: Instant) {
+    fn make_ready(&mut self, key: Key, priority: Priority, failures: u32, since: Instant, by_timer: bool) {
         self.last_ticket += 1;
         let ticket = self.last_ticket;
         let lane = self.lanes.entry(key.cluster.clone()).or_default();
@@ -378,7 +378,7 @@ impl Queue {
             self.turns.push_back(key.cluster.clone());
         }
         self.ready += 1;
-        self.entries.insert(key, Entry { failures, by_timer: false, state: State::Ready { priority, ticket } });
+        self.entries.insert(key, Entry { failures, by_timer, state: State::Ready { priority, ticket } });
     }
 
     fn make_delayed(&mut self, key: Key, until: Instant, failures: u32, by_timer: bool) {
@@ -397,10 +397,7 @@ impl Queue {
             let Some((until, key)) = self.delayed.pop_first() else { return };
             let (failures, by_timer) =
                 self.entries.get(&key).map_or((0, true), |entry| (entry.failures, entry.by_timer));
-            self.make_ready(key.clone(), Priority::Live, failures, until);
-            if let Some(entry) = self.entries.get_mut(&key) {
-                entry.by_timer = by_timer;
-            }
+            self.make_ready(key, Priority::Live, failures, until, by_timer);
         }
     }
 

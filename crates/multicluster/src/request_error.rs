@@ -216,14 +216,12 @@ impl Status {
     /// How long to wait where an answer asks for it. Only a server that has too much to do (429) or cannot serve now (503) is
     /// waited for. Admission webhooks belong to whoever installed them: in kcp, each tenant can.
     fn heeded(&self, asked: Option<Duration>) -> Option<Duration> {
-        let is_of_server = matches!(self.code, 429 | 503) && !self.is_of_webhook();
+        // A webhook wrote it, or could not be called: it says nothing about the server. API servers begin the message of a webhook
+        // that denies a request with its name (`ToStatusErr` of k8s.io/apiserver).
+        let message = &self.message;
+        let is_of_webhook = message.starts_with("admission webhook ") || message.contains("failed calling webhook");
+        let is_of_server = matches!(self.code, 429 | 503) && !is_of_webhook;
         asked.filter(|_| is_of_server).map(|wait| wait.min(LONGEST_RETRY_AFTER))
-    }
-
-    /// A webhook wrote it, or could not be called: it says nothing about the server. API servers begin the message of a webhook
-    /// that denies a request with its name (`ToStatusErr` of k8s.io/apiserver).
-    fn is_of_webhook(&self) -> bool {
-        self.message.starts_with("admission webhook ") || self.message.contains("failed calling webhook")
     }
 
     /// For answers that are no `Status`, such as a proxy's page: the first line, shortened.

@@ -27,16 +27,11 @@ const FORGET: Duration = Duration::from_secs(600);
 /// Which seats are taken, and by whom.
 #[derive(Debug)]
 pub(super) struct Seats<C> {
-    taken: BTreeMap<u64, Taken<C>>,
+    /// By whom, and since when.
+    taken: BTreeMap<u64, (C, Instant)>,
     /// Clusters whose last work was slow, and since when.
     slow: Arc<BTreeMap<C, Instant>>,
     last: u64,
-}
-
-#[derive(Debug)]
-struct Taken<C> {
-    cluster: C,
-    since: Instant,
 }
 
 /// Who may take a seat at one moment.
@@ -89,7 +84,7 @@ impl<C: Clone + Ord> Seats<C> {
             all: Share::default(),
             of_slow: Share::default(),
         };
-        for Taken { cluster, since } in self.taken.values() {
+        for (cluster, since) in self.taken.values() {
             let seat = Share { taken: 1, prompt: usize::from(now < *since + LATE) };
             admission.all.add(seat);
             admission.by_cluster.entry(cluster.clone()).or_default().add(seat);
@@ -107,7 +102,7 @@ impl<C: Clone + Ord> Seats<C> {
     /// Takes a seat; the number is what [`leave`](Self::leave) is told.
     pub(super) fn take(&mut self, cluster: C, now: Instant) -> u64 {
         self.last += 1;
-        self.taken.insert(self.last, Taken { cluster, since: now });
+        self.taken.insert(self.last, (cluster, now));
         self.last
     }
 
@@ -128,7 +123,7 @@ impl<C: Clone + Ord> Seats<C> {
 
     /// When somebody may be let in whom [`admission`](Self::admission) turned away: once the next work is late.
     pub(super) fn look_again(&self, now: Instant) -> Option<Instant> {
-        self.taken.values().map(|taken| taken.since + LATE).filter(|late| now < *late).min()
+        self.taken.values().map(|(_, since)| *since + LATE).filter(|late| now < *late).min()
     }
 }
 

@@ -242,9 +242,9 @@ impl Watches {
             own_lists: OwnLists::default(),
             health: self.health.clone(),
         });
-        let seed = scope.endpoint.connection().entropy();
-        let was_restored = scope.endpoint.connection().restored().now() > 0;
-        let machine = if was_restored { ListWatch::after_restore(seed) } else { ListWatch::new(seed) };
+        let connection = scope.endpoint.connection();
+        let mut machine = ListWatch::new(connection.entropy());
+        machine.restored = connection.restored().now() > 0;
         let worker = Worker { shared: shared.clone(), machine, place: None, pages };
         Running { shared, task: tokio::spawn(worker.run()), condition }
     }
@@ -322,7 +322,7 @@ impl Worker {
                     known = restored.catch_up();
                     own_lists.begin();
                     let listing = stores.begin_list();
-                    let own = match self.machine.has_listed() {
+                    let own = match self.machine.listed {
                         true => pending().boxed(),
                         false => shared.list_clusters(listing, Instant::now() + own_lists::AFTER).boxed(),
                     };
@@ -383,9 +383,9 @@ impl Worker {
     /// Before each page of the first list. What is known already is listed again whatever that takes.
     fn within_budget(&mut self) -> Result<(), RequestError> {
         if self.place.is_none() {
-            self.place = Some(self.shared.endpoint.connection().budget().place().map_err(no_budget)?);
+            self.place = Some(self.shared.endpoint.connection().budget().place()?);
         }
-        if self.machine.has_listed() { Ok(()) } else { self.shared.permits_more() }
+        if self.machine.listed { Ok(()) } else { self.shared.endpoint.connection().budget().permits_more() }
     }
 
     /// Asks for the first page of a list, or for the one of this token.
@@ -472,7 +472,7 @@ impl Worker {
                 }
             }
             WatchState::Synced | WatchState::NotServed => {
-                health.report(&what, Ok(()));
+                health.set(&what, Condition::ready(""));
                 tracing::debug!(watch = what, ?state, "state of a watch");
             }
             WatchState::Starting => {}
@@ -482,15 +482,7 @@ impl Worker {
     }
 }
 
-fn no_budget(reason: String) -> RequestError {
-    RequestError::NoBudget { reason }
-}
-
 impl Shared {
-    fn permits_more(&self) -> Result<(), RequestError> {
-        self.endpoint.connection().budget().permits_more().map_err(no_budget)
-    }
-
     /// A page of so many objects and bytes at most; `token`: of one that is not the first.
     async fn list_page(&self, endpoint: &Endpoint, limit: u32, token: Option<&str>, most: usize) -> Answered {
         let path = self.path()?.query("limit", &limit.to_string());
@@ -527,7 +519,7 @@ impl Shared {
     }
 
     async fn own_page(&self, page: &OwnPage) -> Answered {
-        self.permits_more()?;
+        self.endpoint.connection().budget().permits_more()?;
         self.list_page(&page.endpoint, page.limit, page.token.as_deref(), own_lists::BYTES).await
     }
 
