@@ -154,6 +154,8 @@ pub struct Unsettled {
     pub of_target: Option<Reason>,
     /// Since when it has not been in sync.
     pub since: Instant,
+    /// Whether the log has said so since.
+    pub is_logged: bool,
 }
 
 /// The last decisions on a source that is not in sync.

@@ -792,7 +792,8 @@ fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
     let why = shortened(&reasons.to_string(), MOST_SAID);
     let of_target = reasons.of_target();
     let of_target = of_target.map(|one| Reason { detail: shortened(&one.detail, MOST_SAID), ..one });
-    let unsettled = Unsettled { cause, orphans, why: why.clone(), of_target, since: Instant::now() };
+    let is_logged = !matches!(cause, None | Some(Cause::Unknown));
+    let unsettled = Unsettled { cause, orphans, why: why.clone(), of_target, since: Instant::now(), is_logged };
     let news = pipeline.settled(key, Some(unsettled));
     match cause {
         None | Some(Cause::Unknown) => debug!(%why, "not in sync"),
@@ -804,7 +805,8 @@ fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
 
 fn warn_once(pipeline: &Pipeline, key: &Key, orphans: bool, why: &str) {
     let why = shortened(why, MOST_SAID);
-    let unsettled = Unsettled { cause: None, orphans, why: why.clone(), of_target: None, since: Instant::now() };
+    let (of_target, since, is_logged) = (None, Instant::now(), true);
+    let unsettled = Unsettled { cause: None, orphans, why: why.clone(), of_target, since, is_logged };
     if pipeline.settled(key, Some(unsettled)) {
         warn!(why, "not in sync");
     }

@@ -13,16 +13,17 @@ use crate::plan::trace::{Decided, Past};
 const REMEMBERED: usize = 16;
 
 impl Pipeline {
-    /// Notes how a reconcile ended. `true`: the reason is news.
+    /// Notes how a reconcile ended. `true`: the reason is news; or the source is in sync, and the log has said that it is not.
     pub fn settled(&self, key: &Key, why: Option<Unsettled>) -> bool {
         let mut state = self.state.lock();
         state.retried.remove(key);
         let Some(mut why) = why else {
             state.history.remove(key);
-            return state.unsettled.remove(key).is_some();
+            return state.unsettled.remove(key).is_some_and(|former| former.is_logged);
         };
         let former = state.unsettled.get(key);
         why.since = former.map_or(why.since, |former| former.since);
+        why.is_logged |= former.is_some_and(|former| former.is_logged);
         let is_news = former != Some(&why);
         state.unsettled.insert(key.clone(), why);
         is_news

@@ -888,6 +888,7 @@ async fn the_last_sixteen_decisions_are_kept_while_a_source_is_not_in_sync() {
         why,
         of_target: None,
         since: Instant::now(),
+        is_logged: true,
     };
     pipeline.remember(&key, Vec::new(), None, Vec::new());
     assert!(pipeline.remembered(&key).is_none(), "it is in sync");
@@ -904,6 +905,27 @@ async fn the_last_sixteen_decisions_are_kept_while_a_source_is_not_in_sync() {
     assert_ne!(pipeline.tables(), rests);
     pipeline.settled(&key, None);
     assert!(pipeline.remembered(&key).is_none() && pipeline.tables() == rests);
+}
+
+/// What is out of sight for a moment, after a start or an edit, is not logged for each source, and nor is its end.
+#[tokio::test]
+async fn that_a_source_is_in_sync_again_is_news_where_the_log_has_it_as_not_in_sync() {
+    let pipeline = pipeline(Lease::default());
+    let key = key("x");
+    let unsettled = |is_logged: bool| Unsettled {
+        cause: Some(crate::plan::Cause::Unknown),
+        orphans: false,
+        why: String::new(),
+        of_target: None,
+        since: Instant::now(),
+        is_logged,
+    };
+    for (logged, is_news) in [(&[false][..], false), (&[true], true), (&[true, false], true), (&[], false)] {
+        for is_logged in logged {
+            pipeline.settled(&key, Some(unsettled(*is_logged)));
+        }
+        assert_eq!(pipeline.settled(&key, None), is_news, "{logged:?}");
+    }
 }
 
 /// A tenant may take the finalizer off and delete a source at once: nobody sees it with a time of deletion.
