@@ -137,6 +137,12 @@ impl Newest {
         }
         *self = Self { at: at.to_owned(), version: version.to_owned(), restored: restored.now() };
     }
+
+    /// It is there in this version now. On a cluster that had none, nothing was read before.
+    fn wrote(&mut self, at: &str, version: &str, restored: &Epoch) {
+        let restored = if *at == self.at { self.restored } else { restored.now() };
+        *self = Self { at: at.to_owned(), version: version.to_owned(), restored };
+    }
 }
 
 impl Unanswered {
@@ -270,7 +276,7 @@ async fn confirm(
                 unreadable(generation, &error.to_string())
             })?;
             (unanswered.removal, unanswered.may_be_own) = (Late::default(), true);
-            unanswered.newest.version.clone_from(&stored.resource_version);
+            unanswered.newest.wrote(&at, &stored.resource_version, inventories.endpoint.connection().restored());
             stored
         }
     };
@@ -613,5 +619,8 @@ mod tests {
             newest.read(at, version, &restored);
             assert_eq!(restored.now(), 0, "{at}");
         }
+        newest.wrote("other", "9", &restored);
+        newest.read("one", "5", &restored);
+        assert_eq!(restored.now(), 0, "it had none before");
     }
 }
