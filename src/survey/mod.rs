@@ -67,6 +67,8 @@ pub struct SourceCluster {
     pub own: Endpoint,
     /// Whether the engine engages it: of a workspace, the binding is seen.
     pub engaged: bool,
+    /// Permission claims that are in force there; `None`: RBAC alone decides, or the binding is not seen.
+    pub claims: Option<Claims>,
     /// By what a mapping selects it.
     pub traits: Traits,
     pub sources: Vec<Arc<Value>>,
@@ -204,8 +206,8 @@ impl Surveyor {
             }
             let sources = items(&endpoint, &mapping.source.resource, None).await?;
             let sources = sources.into_iter().map(Arc::new).collect();
-            let (own, shard) = (endpoint.clone(), endpoint);
-            found.push(SourceCluster { name, identity, path: None, own, shard, engaged: true, traits, sources });
+            let (own, shard, path, claims) = (endpoint.clone(), endpoint, None, None);
+            found.push(SourceCluster { name, identity, path, own, shard, engaged: true, claims, traits, sources });
         }
         Ok(found)
     }
@@ -256,6 +258,7 @@ impl Surveyor {
                 identity: name.to_string(),
                 name,
                 engaged: false,
+                claims: None,
                 traits: Traits::default(),
                 sources: Vec::new(),
             };
@@ -263,6 +266,9 @@ impl Surveyor {
                 let cluster = clusters.entry(name.clone()).or_insert_with(|| cluster(name));
                 cluster.path = cluster.path.take().or(binding.workspace_path());
                 cluster.engaged |= engaged;
+                if engaged {
+                    cluster.claims = Some(binding.claims());
+                }
             }
             for source in items(&everywhere, &mapping.source.resource, None).await? {
                 let name = marks::annotation(&source, CLUSTER_ANNOTATION).map(ClusterName::try_from);

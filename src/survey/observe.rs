@@ -11,12 +11,13 @@ use crate::engine::inventory::namespaces;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, Mapping, Side, placement};
 use crate::multicluster::{Endpoint, RequestError};
+use crate::object::claims::READ;
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::{Key, has_finalizer, metadata};
 use crate::plan::rehearsal::Imagined;
 use crate::plan::targets::TargetContext;
 use crate::plan::{
-    Action, Consumer, Intent, Kinds, MAX_ROUNDS, Observed, Original, Outcome, Phase, Pick, Pin, Reason, Reasons,
+    Action, Cause, Consumer, Intent, Kinds, MAX_ROUNDS, Observed, Original, Outcome, Phase, Pick, Pin, Reason, Reasons,
     Source, TargetObject, plan, rehearsal, render,
 };
 
@@ -82,6 +83,7 @@ impl Scene<'_> {
         let mut observed = Observed::new(surveyor.writer(mapping), key, origin, source, kinds, Timestamp::now());
         observed.phase = Phase::of(mapping.mode);
         observed.consumer.path.clone_from(&cluster.path);
+        observed.consumer.claims.clone_from(&cluster.claims);
         observed.consumer.is_selected =
             Consumer::selection(mapping.source.selects(cluster.name.as_str(), &cluster.traits));
         observed.consumer.schema.clone_from(&self.schema);
@@ -98,11 +100,11 @@ impl Scene<'_> {
         observed
     }
 
-    /// The copies beside the source.
+    /// The copies beside the source, where its cluster lets the engine see them.
     async fn copies(&self, observed: &Observed) -> Result<Vec<TargetObject>, RequestError> {
         let label = format!("{}={}", marks::MAPPING, observed.subject.writer.label());
         let mut copies = Vec::new();
-        for kind in beside(self.mapping) {
+        for kind in beside(self.mapping).into_iter().filter(|kind| observed.unclaimed(kind).is_none()) {
             let all = items(&self.cluster.own, &kind.resource(&kind.plural()), Some(&label)).await?;
             copies.extend(all.into_iter().filter_map(|one| observed.recognize(&reference(kind, &one), &Arc::new(one))));
         }
@@ -151,6 +153,10 @@ impl Scene<'_> {
 
     async fn original(&self, original: &Original) -> Result<Outcome, RequestError> {
         let Original { side, resource, namespace, pick } = original;
+        let claims = self.cluster.claims.as_ref().filter(|_| *side == Side::Source);
+        if let Some(detail) = claims.and_then(|claims| claims.lacking(resource, READ)) {
+            return Ok(Outcome::Seen(Err(Reason { cause: Cause::ClaimNotAccepted, detail })));
+        }
         let endpoint = self.endpoint(*side);
         let found = match pick {
             Pick::Name(name) => Vec::from_iter(find(endpoint, resource, namespace, name).await?),

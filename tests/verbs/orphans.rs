@@ -9,7 +9,7 @@ use sync_engine::mapping::{Kind, Resource};
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::object::marks::{self, Origin, Owner, Reference, Writer};
 use sync_engine::object::metadata;
-use sync_engine::sandbox::ApiRef;
+use sync_engine::sandbox::{ApiRef, Claim};
 use sync_engine::survey::Surveyor;
 use sync_engine::survey::orphans::orphans;
 
@@ -177,6 +177,28 @@ async fn what_stands_for_nothing_is_listed_with_what_becomes_of_it() {
     assert_eq!(scene.diff(&left, &[]), orphans, "a deletion that nobody saw is no deletion");
     assert_snapshot!("orphans", orphans);
     assert_eq!(scene.target.list(CONFIG_MAPS).len(), 4, "nothing was written");
+}
+
+/// One tenant that has accepted nothing keeps nobody from a look at all others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_workspace_that_has_not_accepted_a_claim_is_looked_at_without_what_that_hides() {
+    let related = "\
+  related:
+    - {id: password, direction: ToTarget, resource: secrets.v1, from: {name: \"{{ placement.name }}-password\"}}
+    - {id: access, direction: ToSource, resource: secrets.v1, from: {name: \"{{ placement.name }}-access\"}}
+  objects:";
+    let mapping = MAPPING.replace("  objects:", related);
+    let scene = Scene::set(&mapping, &[THINGS], &[Claim { group: "", resource: "secrets" }], &[]).await;
+    scene.thing("a", json!({}));
+    let shown = |verb: &str| {
+        let flags = ["ROOT/maps", "--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
+        tokio::task::block_in_place(|| shown_in(&scene.root, &[&[verb], &flags[..]].concat()))
+    };
+    assert_eq!(shown("orphans"), NONE);
+    let diff = shown("diff");
+    assert!(diff.starts_with("exit 1\n") && diff.contains("\n  ClaimNotAccepted: related object `password`"), "{diff}");
+    let doctor = shown("doctor");
+    assert!(doctor.contains("did not accept the claim for secrets") && !doctor.contains("error["), "{doctor}");
 }
 
 /// Also of a kind that the mapping itself no longer has: the inventory knows it.
