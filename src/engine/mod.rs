@@ -64,6 +64,7 @@ use crate::release::{Held, Rehearsal};
 use crate::reload::{Outcome, Reload};
 use crate::server::Instruments;
 
+pub use pipeline::shared_use::{SharedUse, Use, Uses};
 pub use serving::compiled;
 
 use approval::{AllHeld, Attendant, Decision, Releases};

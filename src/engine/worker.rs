@@ -30,7 +30,7 @@ use crate::multicluster::watch::WatchState;
 use crate::multicluster::work_queue::InFlight;
 use crate::object::marks::Reference;
 use crate::object::{Key, metadata, shortened};
-use crate::plan::observed::all_copies;
+use crate::plan::observed::all_in;
 use crate::plan::{
     Action, Answers, Cause, Completion, Evidence, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason,
     Reasons, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
@@ -674,7 +674,8 @@ fn note_places(
     takes_in: Option<bool>,
     noted: &mut Option<Uses>,
 ) {
-    if !generation.mapping.has_shared() {
+    let mapping = &generation.mapping;
+    if !mapping.has_shared() {
         return;
     }
     let holds = |source: &&Arc<Value>| takes_in == Some(true) || owns_finalizer(observed, source);
@@ -683,7 +684,7 @@ fn note_places(
         // Until it is known whether it is taken in, it may use any place.
         Ok(Source::Present(source)) if takes_in.is_none() && !holds(&source) => return,
         Ok(Source::Present(source)) => {
-            let places = || rendered.unwrap_or_else(|| places(generation, observed, source));
+            let places = || rendered.unwrap_or_else(|| render::places_in_use(mapping, observed, source));
             let way = match owns_finalizer(observed, source) {
                 false => Use::MayNeed,
                 true if metadata(source, "deletionTimestamp").is_empty() => Use::Needs,
@@ -694,7 +695,8 @@ fn note_places(
         // A source that cannot be seen may be placed anywhere. What is no tree has its metadata, and tells its namespace.
         Err(_) => match unreadable(pipeline, &observed.subject.key) {
             Some(source) => {
-                (Use::Needs, Some(&source).filter(holds).map(|source| all_places(generation, observed, source)))
+                let places = |source| render::all_places(mapping, observed, source);
+                (Use::Needs, Some(&source).filter(holds).map(places))
             }
             None => return,
         },
@@ -726,24 +728,6 @@ fn unreadable(pipeline: &Pipeline, key: &Key) -> Option<Arc<Value>> {
     match object.value() {
         Err(Unreadable::NoTree(_)) => object.outline().ok().map(Arc::new),
         _ => None,
-    }
-}
-
-/// The namespace of a source that cannot tell which shared copies it names, with all of them.
-fn all_places(generation: &Generation, observed: &Observed, source: &Arc<Value>) -> BTreeSet<String> {
-    let place = render::place(&generation.mapping, observed, source);
-    place.map(|place| all_in(&place.namespace).into()).unwrap_or_default()
-}
-
-fn all_in(namespace: &str) -> [String; 2] {
-    [namespace.to_owned(), all_copies(namespace)]
-}
-
-/// The namespace that a source's objects go to, and the shared copies that it names, as far as it can be told.
-fn places(generation: &Generation, observed: &Observed, source: &Arc<Value>) -> BTreeSet<String> {
-    match render::begin(&generation.mapping, observed, source) {
-        Ok(begun) => render::shared_places(&generation.mapping, &begun),
-        Err(_) => all_places(generation, observed, source),
     }
 }
 

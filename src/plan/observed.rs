@@ -419,6 +419,11 @@ pub fn all_copies(namespace: &str) -> String {
     format!("{namespace}/*")
 }
 
+/// A namespace, with the place of all shared copies in it.
+pub fn all_in(namespace: &str) -> [String; 2] {
+    [namespace.to_owned(), all_copies(namespace)]
+}
+
 impl Observed {
     /// A source of which nothing is on the target and nothing was answered yet, under an active mapping.
     pub fn new(

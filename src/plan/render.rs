@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Reason;
 use super::live::what;
-use super::observed::{Observed, Subject, TargetObject, all_copies, copy_place};
+use super::observed::{Observed, Subject, TargetObject, all_copies, all_in, copy_place};
 use super::readable::view;
 use super::readiness::state;
 use super::related::{self, Related, Resolved};
@@ -435,6 +435,19 @@ fn copies(observed: &Observed, rule: &ObjectRule, of: &RelatedRule, resolved: &R
 }
 
 /// The namespace that a source's objects go to, and the shared copies that it names, as far as it can be told.
+pub fn places_in_use(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> BTreeSet<String> {
+    match begin(mapping, observed, source) {
+        Ok(begun) => shared_places(mapping, &begun),
+        Err(_) => all_places(mapping, observed, source),
+    }
+}
+
+/// The namespace of a source that cannot tell which shared copies it names, with all of them.
+pub fn all_places(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> BTreeSet<String> {
+    place(mapping, observed, source).map(|place| all_in(&place.namespace).into()).unwrap_or_default()
+}
+
+/// Of what was begun.
 pub fn shared_places(mapping: &Mapping, begun: &Rendering) -> BTreeSet<String> {
     let Rendering { place, related, scope, .. } = begun;
     let rules = mapping.objects.iter().filter(|rule| rule.shared).filter_map(|rule| Some((rule, rule.copy?)));

@@ -8,12 +8,13 @@ use serde_json::Value;
 
 use super::{SourceCluster, Surveyor, TargetCluster, find, items};
 use crate::engine::inventory::namespaces;
+use crate::engine::{SharedUse, Use, Uses};
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, Mapping, Side, placement};
 use crate::multicluster::{Endpoint, RequestError};
 use crate::object::claims::READ;
 use crate::object::marks::{self, Owner, Reference};
-use crate::object::{Key, has_finalizer, metadata};
+use crate::object::{Key, has_finalizer, is_deleting, metadata};
 use crate::plan::rehearsal::Imagined;
 use crate::plan::targets::TargetContext;
 use crate::plan::{
@@ -32,8 +33,8 @@ pub struct Rehearsed {
     pub place: String,
     /// What stands beside the source now.
     pub beside: BTreeSet<Reference>,
-    /// Where its objects would stand; `None`: it would have none.
-    pub namespace: Option<String>,
+    /// What it would use of what sources share.
+    pub uses: Uses,
     pub rest: Option<Reasons>,
 }
 
@@ -43,6 +44,8 @@ pub struct Scene<'a> {
     pub mapping: &'a Mapping,
     pub cluster: &'a SourceCluster,
     pub target: &'a TargetCluster,
+    /// What each source uses; `None`: it is not known yet.
+    pub shared: Option<&'a SharedUse>,
     pub schema: Option<Arc<Schema>>,
 }
 
@@ -58,9 +61,11 @@ impl Scene<'_> {
         observed.objects.extend(copies);
         let (writes, rest) = self.follow(&mut observed).await?;
         let after = observed.present().unwrap_or(source).clone();
-        let namespace = || render::place(self.mapping, &observed, &after).ok().map(|place| place.namespace);
+        let places = || render::places_in_use(self.mapping, &observed, &after);
+        let holds = has_finalizer(&after, observed.subject.writer.finalizer());
+        let way = if is_deleting(&after) { Use::Leaves } else { Use::Needs };
         Ok(Rehearsed {
-            namespace: has_finalizer(&after, observed.subject.writer.finalizer()).then(namespace).flatten(),
+            uses: Uses { places: holds.then(places).unwrap_or_default(), way },
             key: observed.subject.key,
             beside,
             writes,
@@ -97,6 +102,13 @@ impl Scene<'_> {
         observed.objects = standing(target).filter_map(|(at, object)| observed.recognize(&at, object)).collect();
         let used = observed.objects.iter().map(|one| one.reference.namespace.clone());
         observed.target.namespaces = used.filter(|namespace| observed.target.places.contains(namespace)).collect();
+        if let Some(shared) = self.shared {
+            let standing = observed.objects.shared().map(TargetObject::shared_place);
+            let places = observed.target.places.iter().cloned().chain(standing);
+            let in_use = |place: String| Some((shared.is_kept(&place, &observed.subject.key)?, place));
+            let known: Vec<_> = places.filter_map(in_use).collect();
+            observed.objects.in_use = known.into_iter().map(|(in_use, place)| (place, in_use)).collect();
+        }
         observed
     }
 

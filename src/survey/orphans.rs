@@ -64,7 +64,7 @@ pub async fn orphans(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> R
     let Whole { target, rehearsed, .. } = whole;
     let plans: Plans<'_> = rehearsed.iter().map(|one| (&one.key, one)).collect();
     let writer = surveyor.writer(mapping);
-    let in_use: BTreeSet<&str> = rehearsed.iter().filter_map(|one| one.namespace.as_deref()).collect();
+    let in_use: BTreeSet<&String> = rehearsed.iter().flat_map(|one| &one.uses.places).collect();
     let written: BTreeSet<&Reference> = rehearsed.iter().flat_map(written).collect();
     let mut orphans = Vec::new();
     for object in owned(target, |reference, _| !written.contains(reference)) {
@@ -80,7 +80,7 @@ pub async fn orphans(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> R
             Some(origin) => of_source(surveyor, mapping, (whole, &plans), &object, origin).await?,
             None if marks::is_ours(&object.object, &object.reference, &writer.shared_owner(namespace)) => {
                 let unused = format!("no source needs what is shared in {namespace}");
-                (!in_use.contains(namespace.as_str())).then_some((OrphanReason::NotShared, unused)).or_else(|| {
+                (!in_use.contains(namespace)).then_some((OrphanReason::NotShared, unused)).or_else(|| {
                     let why = format!("{}; it goes with the last source of its namespace", no_such(&object));
                     (!is_known(mapping, &object)).then_some((OrphanReason::Dropped, why))
                 })

@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::orphans::Orphan;
 use super::{Rehearsed, Scene, SourceCluster, Surveyor, TargetCluster, Unseen, find, items};
 use crate::catalog::have_same_effect;
-use crate::engine::compiled;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::inventory::{Inventory, SourceId};
+use crate::engine::{SharedUse, compiled};
 use crate::mapping::{Mapping, SourceClusters};
 use crate::multicluster::RequestError;
 use crate::object::marks::{self, Origin, Owner};
 use crate::object::metadata;
-use crate::plan::TargetObject;
+use crate::plan::{Cause, TargetObject};
 
 /// A mapping's clusters at one moment.
 pub struct Whole {
@@ -54,7 +54,7 @@ impl Surveyor {
     pub async fn whole(&self, schemas: &ConsumerSchemas, mapping: &Mapping) -> Result<Whole, Unseen> {
         let target = self.target_with_past(mapping).await?;
         let clusters = self.sources(mapping).await?;
-        let rehearsed = self.rehearse_all(schemas, mapping, &clusters, &target).await?;
+        let rehearsed = self.rehearse_together(schemas, mapping, &clusters, &target).await?;
         let former = self.former(mapping, &target).await;
         Ok(Whole { clusters, target, rehearsed, former })
     }
@@ -74,7 +74,7 @@ impl Surveyor {
         let another =
             |one: &Arc<Mapping>| one.source.resource == mapping.source.resource && !have_same_effect(one, mapping);
         let Some(document) = document.filter(another) else { return Ok(None) };
-        let rehearsed = self.rehearse_all(schemas, &document, &whole.clusters, &whole.target).await?;
+        let rehearsed = self.rehearse_together(schemas, &document, &whole.clusters, &whole.target).await?;
         Ok(Some((document, rehearsed)))
     }
 
@@ -97,21 +97,44 @@ impl Surveyor {
         let resource = &mapping.source.resource;
         let source = find(&cluster.own, resource, &origin.namespace, &origin.name).await?;
         let clusters = vec![SourceCluster { sources: source.into_iter().map(Arc::new).collect(), ..cluster.clone() }];
-        let rehearsed = self.rehearse_all(schemas, mapping, &clusters, &target).await?;
+        let rehearsed = self.rehearse_all(schemas, mapping, &clusters, &target, None).await?;
         Ok(Whole { clusters, target, rehearsed, former: whole.former.clone() })
     }
 
-    async fn rehearse_all(
+    /// What becomes of all sources: once the plan of each tells what it uses, it is known who is the last user of what they
+    /// share.
+    async fn rehearse_together(
         &self,
         schemas: &ConsumerSchemas,
         mapping: &Mapping,
         clusters: &[SourceCluster],
         target: &TargetCluster,
     ) -> Result<Vec<Rehearsed>, Unseen> {
+        let rehearsed = self.rehearse_all(schemas, mapping, clusters, target, None).await?;
+        let asks = |one: &Rehearsed| one.rest.iter().flat_map(|rest| &rest.0).any(|why| why.cause == Cause::Unknown);
+        if !rehearsed.iter().any(asks) {
+            return Ok(rehearsed);
+        }
+        let mut shared = SharedUse::default();
+        for one in &rehearsed {
+            shared.seen(&one.key, &one.uses);
+        }
+        self.rehearse_all(schemas, mapping, clusters, target, Some(&shared)).await
+    }
+
+    /// What becomes of each of these sources.
+    async fn rehearse_all(
+        &self,
+        schemas: &ConsumerSchemas,
+        mapping: &Mapping,
+        clusters: &[SourceCluster],
+        target: &TargetCluster,
+        shared: Option<&SharedUse>,
+    ) -> Result<Vec<Rehearsed>, Unseen> {
         let mut rehearsed = Vec::new();
         for cluster in clusters.iter().filter(|cluster| !cluster.sources.is_empty()) {
             let schema = schemas.check(&cluster.shard, &mapping.source.resource).await?.schema;
-            let scene = Scene { surveyor: self, mapping, cluster, target, schema };
+            let scene = Scene { surveyor: self, mapping, cluster, target, shared, schema };
             for source in &cluster.sources {
                 rehearsed.push(scene.rehearse(source).await?);
             }

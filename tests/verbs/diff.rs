@@ -169,9 +169,15 @@ fn a_change_of_mapping_is_compared_with_live_clusters() {
         shipped.replace("        spec: ${{ source.spec }}\n", &format!("        spec: >-\n          {demanding}\n"));
     let (asked, held) =
         ("on 2 of 2 sources; servers were asked", "mapping `mongodb`: the engine would hold this: 2 sources");
-    for (edited, counted, is_held) in
-        [(&dropped, "0 objects created, 2 lost", false), (&failing, "mapping `mongodb`: 2 newly failing", true)]
-    {
+    // What sources share goes with the edit as well, where none of the same namespace needs it.
+    let (before, after) = shipped.split_once("    - id: role\n").expect("the Role");
+    let (_, after) = after.split_once("    - id: db\n").expect("the database");
+    let unshared = format!("{before}    - id: db\n{after}");
+    for (edited, counted, is_held) in [
+        (&dropped, "0 objects created, 2 lost", false),
+        (&unshared, "0 objects created, 4 lost", false),
+        (&failing, "mapping `mongodb`: 2 newly failing", true),
+    ] {
         let root = directory(&[("maps/mongodb.yaml", edited)]);
         let said = live.shown(&["diff", &root.path().join("maps").display().to_string()]);
         assert!(said.contains(asked) && said.contains(counted), "{said}");

@@ -176,7 +176,8 @@ impl<'a> Visit<'a> {
         for cluster in self.surveyor.sources(mapping).await? {
             let Some(source) = cluster.sources.first() else { continue };
             let schema = self.consumers.check(&cluster.shard, resource).await?.schema;
-            let scene = Scene { surveyor: self.surveyor, mapping, cluster: &cluster, target, schema };
+            let (surveyor, cluster) = (self.surveyor, &cluster);
+            let scene = Scene { surveyor, mapping, cluster, target, shared: None, schema };
             for refused in scene.refusals(source).await? {
                 let at = template(mapping, &refused.object).map_or(0..0, |node| node.headline());
                 let message = format!("the target would refuse `{}`: {}", refused.object, refused.why);
