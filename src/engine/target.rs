@@ -368,7 +368,11 @@ pub fn hashed(identity: &str) -> String {
 
 /// What is wrong with a request, with what to do about it where that can be told.
 fn describe(error: &RequestError) -> String {
-    if error.is_forbidden() { format!("{error}: check the kubeconfig's user and its RBAC") } else { error.to_string() }
+    // A 401 says it by itself.
+    match error.code() {
+        Some(403) => format!("{error}: check the kubeconfig's user and its RBAC"),
+        _ => error.to_string(),
+    }
 }
 
 #[derive(Deserialize)]

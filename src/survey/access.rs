@@ -71,8 +71,8 @@ async fn review(endpoint: &Endpoint, attributes: &Value) -> Option<bool> {
     let asked = endpoint.request(http::Method::POST, &path, Some(Body::json(body.to_string())), deadline).await;
     match asked {
         Ok(reply) => serde_json::from_slice::<Value>(&reply.body).ok()?["status"]["allowed"].as_bool(),
-        // Who may not even ask may do nothing else there.
-        Err(error) if error.is_forbidden() => Some(false),
+        // Who may not even ask may do nothing else there. That a credential is not accepted is said where the cluster is looked at.
+        Err(error) if error.code() == Some(403) => Some(false),
         Err(_) => None,
     }
 }

@@ -182,6 +182,15 @@ async fn a_credential_that_ended_is_an_error() {
     assert_snapshot!("ended", practice.shown(&[]));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_credential_that_is_not_accepted_is_no_lack_of_rights() {
+    let practice = Practice { token: "other".to_owned(), ..Practice::new(0, 30 * DAY).await };
+    let said = practice.shown(&[]);
+    let found =
+        said.contains("error[SE0801]: the server does not accept the credential (401): check the kubeconfig's user\n");
+    assert!(said.starts_with("exit 3\n") && found && !said.contains("SE0806"), "{said}");
+}
+
 /// Servers that answer, and refuse what is asked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_may_not_be_read_is_not_called_fine() {

@@ -146,7 +146,10 @@ impl<'a> Visit<'a> {
                 }
                 let message = format!("the engine's user may not do all that it needs on {what}");
                 let finding = Finding::new("SE0806", place_of(&mapping.spec, at), message)
-                    .help(format!("`sync-engine rbac --for {side}` prints what to apply there"))
+                    .help(format!(
+                        "`sync-engine rbac --for {side}` prints what to apply there; `--subject` names the engine's user, if it is \
+                         not the default"
+                    ))
                     .note(format!("asked at {}", endpoint.url()));
                 findings.push(lacking.into_iter().fold(finding, |finding, line| finding.note(line)));
             }
@@ -228,7 +231,7 @@ fn unseen(at: Range<usize>, why: &Unseen) -> Finding {
     let code = match why {
         Unseen::NoExport { .. } => "SE0802",
         Unseen::NoSlice { .. } => "SE0803",
-        Unseen::Request(error) if error.is_forbidden() => "SE0806",
+        Unseen::Request(error) if error.code() == Some(403) => "SE0806",
         _ => "SE0801",
     };
     Finding::new(code, at, why.to_string())
