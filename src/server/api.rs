@@ -287,7 +287,9 @@ pub(super) async fn source(
     if items.is_empty() {
         let Asked { workspace, namespace, name, .. } = asked;
         let what = "no source that it knows or watches has this name; a workspace goes by its path, such as root:acme, or its cluster";
-        return not_found(&format!("mapping `{mapping}`, workspace `{workspace}`, `{namespace}/{name}`: {what}"));
+        let how = if namespace.is_empty() { ", and a source with a namespace by NAMESPACE/NAME" } else { "" };
+        let title = with_namespace(&namespace, &name);
+        return not_found(&format!("mapping `{mapping}`, workspace `{workspace}`, `{title}`: {what}{how}"));
     }
     json(&Page { items, next: None })
 }

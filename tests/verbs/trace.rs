@@ -110,6 +110,7 @@ async fn a_source_is_traced_by_its_name_by_its_object_and_from_a_file() {
         "unknown",
         [
             asked(&["things", "root:acme", "default/c"]),
+            asked(&["things", "root:acme", "a"]),
             asked(&["other", "root:acme", "default/a"]),
             asked(&["--object", "Secret", "default/x"]),
             asked(&["things", "root:acme", "a/b/c"]),
