@@ -59,7 +59,12 @@ impl fmt::Display for WatchKey {
             write!(f, " ({cluster})")?;
         }
         let Selectors { label, field, namespace, of_mapping, ending, by_name, outlines: _, only: _ } = &self.selectors;
-        let parts = [("in", namespace), ("where", label), ("where", field), ("for", of_mapping), ("ending in", ending)];
+        // One that all mappings of an engine share is of the beginning of their labels.
+        let of = match of_mapping.strip_suffix('.') {
+            Some(engine) => format!("all mappings of engine {engine}"),
+            None => of_mapping.clone(),
+        };
+        let parts = [("in", namespace), ("where", label), ("where", field), ("for", &of), ("ending in", ending)];
         for (word, part) in parts.iter().filter(|(_, part)| !part.is_empty()) {
             write!(f, " {word} {part}")?;
         }
@@ -669,5 +674,6 @@ mod tests {
             key("https://a", "x", ClustersOf::Annotated, "secrets", Selectors { of_mapping: "e.".into(), ..all() }),
         ];
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:#?}");
+        assert!(names[11].ends_with(" for all mappings of engine e"), "{}", names[11]);
     }
 }
