@@ -150,7 +150,10 @@ impl Verb<'_> {
             if is_of_target {
                 return Err(Misconfigured(format!("{nothing}; give the files of the mappings with --mappings")).into());
             }
-            eprintln!("{nothing}");
+            // What cannot be read may have some, and is listed.
+            if self.left.is_empty() {
+                eprintln!("{nothing}");
+            }
         }
         self.read_fleets(&catalog).await;
         let mut exit = Exit::Success;
