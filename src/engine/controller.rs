@@ -196,13 +196,13 @@ impl Controller {
 
     /// A fact has changed: queues who reads it now or waits for it.
     pub fn touch(&self, topic: Topic) {
-        self.wake(&Interest::Topic(topic), Priority::Initial);
+        self.touch_but_for(topic, None);
     }
 
     /// The same of a fact about what other sources do: it wakes all but this one.
-    pub fn touch_for_others(&self, topic: Topic, source: &Key) {
+    pub fn touch_but_for(&self, topic: Topic, source: Option<&Key>) {
         let woken = self.interests.touch(&Interest::Topic(topic), Priority::Initial).into_iter();
-        woken.filter(|(key, _)| key != source).for_each(|(key, priority)| self.queue.add(key, priority));
+        woken.filter(|(key, _)| Some(key) != source).for_each(|(key, priority)| self.queue.add(key, priority));
     }
 
     fn wake(&self, interest: &Interest, priority: Priority) {

@@ -77,13 +77,8 @@ impl Pipeline {
         self.learned.lock().forget_owners(&unused);
         let target = &self.generation().target.cluster;
         let topics = news.places.iter().map(|place| Topic::Placement(target.clone(), (**place).into()));
-        let topics: Vec<Topic> = topics.chain(news.complete.then_some(Topic::PassComplete)).collect();
-        for topic in topics {
-            match of {
-                Some(source) => self.controller.touch_for_others(topic, source),
-                None => self.controller.touch(topic),
-            }
-        }
+        let topics = topics.chain(news.complete.then_some(Topic::PassComplete));
+        topics.for_each(|topic| self.controller.touch_but_for(topic, of));
     }
 
     pub(super) fn target_changed(&self, kind: &Kind, change: &Change<'_>) {
