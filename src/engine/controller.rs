@@ -230,7 +230,8 @@ impl Controller {
                 pipelines.iter().for_each(|one| one.came_into_sight(change.key));
             }
             if matches!(change.cause, ChangeCause::Event | ChangeCause::Deleted) {
-                self.note_change(change.key);
+                let changed = Changed { since: Instant::now(), has_written: false };
+                self.sources.lock().changed.entry(change.key.clone()).or_insert(changed);
             }
             self.take_up(change);
         }
@@ -239,20 +240,18 @@ impl Controller {
     /// Queues a source that is listed or that changed.
     pub(super) fn take_up(&self, change: &Change<'_>) {
         if change.cause != ChangeCause::InitialList {
-            return self.enqueue_source(change.key, Priority::Live);
+            return self.add_source(change.key, Priority::Live);
         }
-        self.enqueue_source(change.key, Priority::Initial);
+        self.list_source(change.key);
         // Somebody waits for a source that was never taken in. The others of its cluster were served before.
         if change.after.is_some_and(|after| !after.json().contains(self.writer.finalizer())) {
             self.queue.add(change.key.clone(), Priority::Live);
         }
     }
 
-    fn enqueue_source(&self, key: &Key, priority: Priority) {
-        if priority == Priority::Initial {
-            self.pipelines().iter().for_each(|one| one.listed(key));
-        }
-        self.add_source(key, priority);
+    fn list_source(&self, key: &Key) {
+        self.pipelines().iter().for_each(|one| one.listed(key));
+        self.add_source(key, Priority::Initial);
     }
 
     fn add_source(&self, key: &Key, priority: Priority) {
@@ -287,13 +286,6 @@ impl Controller {
         clusters.iter().for_each(|cluster| self.queue_copies(cluster));
     }
 
-    /// Queues the source that a copy beside it names.
-    pub(super) fn enqueue_copy(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
-        if let Some(key) = self.source_of(kind, at, object) {
-            self.enqueue_named(key, priority);
-        }
-    }
-
     /// Queues a source that perhaps only its objects name: it may be missing.
     pub fn enqueue_named(&self, key: Key, priority: Priority) {
         self.note_named(&key);
@@ -305,8 +297,12 @@ impl Controller {
     }
 
     /// Queues the source of an object on a target: by our own index, else as its ownership annotations say, if they are true;
-    /// and who reads what is shared in its namespace.
+    /// and who reads what is shared in its namespace. Of a copy beside its source, these annotations alone tell.
     pub(super) fn enqueue_origin(&self, kind: &Kind, at: &Key, object: &Object, priority: Priority) {
+        if kind.side == Side::Source {
+            let named = self.source_of(kind, at, object).into_iter();
+            return named.for_each(|key| self.enqueue_named(key, priority));
+        }
         if let Some(owner) = object.owner() {
             self.wake(&Interest::Selection(Collection::Target, owner.into()), priority);
         }
@@ -366,12 +362,6 @@ impl Controller {
 
     fn label_hash(&self, owner: &str) -> u64 {
         self.hasher.hash_one(owner)
-    }
-
-    /// An event tells of a consumer's change.
-    fn note_change(&self, key: &Key) {
-        let changed = Changed { since: Instant::now(), has_written: false };
-        self.sources.lock().changed.entry(key.clone()).or_insert(changed);
     }
 
     /// Whether a consumer's change is not carried out yet.

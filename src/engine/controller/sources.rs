@@ -118,7 +118,7 @@ impl Controller {
         let feed = self.source_feed(&cluster.spec);
         feed.watch.engage(&cluster.spec);
         for (key, _) in feed.watch.store().of_cluster(&cluster.spec.name) {
-            self.enqueue_source(&key, Priority::Initial);
+            self.list_source(&key);
         }
         self.queue_copies(cluster);
         self.engaged(cluster);
@@ -133,7 +133,7 @@ impl Controller {
     pub(super) fn queue_copies(&self, cluster: &Cluster) {
         for (kind, feed) in self.copy_feeds(&cluster.spec.scope) {
             for (at, object) in feed.watch.store().of_cluster(&cluster.spec.name) {
-                self.enqueue_copy(&kind, &at, &object, Priority::Initial);
+                self.enqueue_origin(&kind, &at, &object, Priority::Initial);
             }
         }
     }
@@ -243,9 +243,7 @@ impl Controller {
         // The end of a subscription must not meet the lock.
         drop(sources);
         // Their sources are looked at again: no event tells any more what becomes of these objects.
-        for ((_, kind), feed) in unused {
-            feed.objects().for_each(|(at, object)| self.enqueue_copy(&kind, &at, &object, Priority::Initial));
-        }
+        unused.into_iter().for_each(|((_, kind), feed)| self.queue_standing(&kind, &feed));
         for (scope, kind) in scopes.iter().flat_map(|scope| kinds.iter().map(move |kind| (scope, kind))) {
             let at = (scope.endpoint.place(), kind.clone());
             if self.sources.lock().copies.get(&at).is_some_and(|feed| feed.scope == *scope) {
@@ -267,7 +265,7 @@ impl Controller {
         self.pipelines().iter().for_each(|one| one.note_stripped(kind, change));
         let priority = if change.cause == ChangeCause::InitialList { Priority::Initial } else { Priority::Live };
         for object in change.before.into_iter().chain(change.after) {
-            self.enqueue_copy(kind, change.key, object, priority);
+            self.enqueue_origin(kind, change.key, object, priority);
         }
     }
 
