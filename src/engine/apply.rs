@@ -405,7 +405,7 @@ impl<'a> Executor<'a> {
         }
     }
 
-    fn feed_of(&self, kind: &Kind) -> Option<Arc<Feed>> {
+    pub fn feed_of(&self, kind: &Kind) -> Option<Arc<Feed>> {
         match kind.side {
             Side::Target => self.pipeline.kind_feed(kind),
             Side::Source => self.pipeline.controller.copy_feed(&self.cluster.spec.scope, kind),

@@ -301,25 +301,25 @@ fn kinds(executor: &Executor<'_>, is_present: bool, facts: &mut Facts<'_>) -> Si
     if let Some(why) = identity.err().or(unconfirmed) {
         return Err(Reason::unseen(why));
     }
+    let place = cluster.spec.scope.endpoint.place();
     let mut starting = None;
     let kinds = pipeline.kinds_of(&generation.mapping).into_iter().map(|kind| {
-        let of = |at: &str| Topic::Synced(Collection::Kind(at.into(), kind.clone()));
-        if kind.side == Side::Source {
-            let here = of(&cluster.spec.scope.endpoint.place());
-            let state = facts.read([here], || copies_state(pipeline, cluster, &kind), Result::is_err);
-            // A copy of a related object is nobody's other object.
-            let holds_objects = generation.mapping.is_beside();
-            if holds_objects && is_unlisted(pipeline.controller.copy_feed(&cluster.spec.scope, &kind)).unwrap_or(true) {
-                starting = starting.take().or(state.clone().err());
-            }
-            let cause = if is_unserved_beside(pipeline, cluster, &kind) { Cause::Waiting } else { Cause::Unknown };
-            return (kind, state.map_err(|detail| Reason { cause, detail }));
-        }
-        let cause = if is_unserved(pipeline, generation, &kind) { Cause::Waiting } else { Cause::Unknown };
-        let state = facts.read([of(at.as_str())], || kind_state(pipeline, generation, &kind), Result::is_err);
-        if is_starting(pipeline, generation, &kind) {
+        let (at, is_beside) = match kind.side {
+            Side::Target => (at.as_str(), false),
+            Side::Source => (place.as_str(), true),
+        };
+        let read = || if is_beside { copies_state(executor, &kind) } else { kind_state(pipeline, generation, &kind) };
+        let state = facts.read([Topic::Synced(Collection::Kind(at.into(), kind.clone()))], read, Result::is_err);
+        let feed = executor.feed_of(&kind);
+        // A copy of a related object is nobody's other object.
+        if (!is_beside || generation.mapping.is_beside()) && is_starting(feed.as_deref(), generation, &kind) {
             starting = starting.take().or(state.clone().err());
         }
+        // Beside a source, its cluster tells whether a definition exists. No virtual workspace of kcp does, and a namespace that stands
+        // for a cluster is not asked.
+        let has_definitions = !is_beside || matches!(cluster.spec.scope.clusters, ClustersOf::One(_));
+        let is_lost = has_definitions && feed.is_some_and(|feed| feed.watch.state() == WatchState::NotServed);
+        let cause = if is_lost || generation.target.lacks(&kind) { Cause::Waiting } else { Cause::Unknown };
         (kind, state.map_err(|detail| Reason { cause, detail }))
     });
     let kinds = kinds.collect();
@@ -333,34 +333,19 @@ fn kinds(executor: &Executor<'_>, is_present: bool, facts: &mut Facts<'_>) -> Si
 /// Why a kind is not in sight, and whether time alone mends that.
 pub fn kind_trouble(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Option<(String, bool)> {
     let why = kind_state(pipeline, generation, kind).err().filter(|_| kind.side == Side::Target)?;
-    Some((why, is_starting(pipeline, generation, kind)))
-}
-
-fn is_unserved(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> bool {
-    let is_lost = |feed: Arc<Feed>| feed.watch.state() == WatchState::NotServed;
-    generation.target.lacks(kind) || pipeline.kind_feed(kind).is_some_and(is_lost)
-}
-
-/// The same in the cluster of a source, which tells whether a definition exists. No virtual workspace of kcp does, and a namespace
-/// that stands for a cluster is not asked.
-fn is_unserved_beside(pipeline: &Pipeline, cluster: &Cluster, kind: &Kind) -> bool {
-    let is_lost = |feed: Arc<Feed>| feed.watch.state() == WatchState::NotServed;
-    let has_definitions = matches!(cluster.spec.scope.clusters, ClustersOf::One(_));
-    has_definitions && pipeline.controller.copy_feed(&cluster.spec.scope, kind).is_some_and(is_lost)
+    Some((why, is_starting(pipeline.kind_feed(kind).as_deref(), generation, kind)))
 }
 
 /// Whether a kind may be served and is not listed yet. A kind whose list is refused holds up no other.
-fn is_starting(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> bool {
-    is_unlisted(pipeline.kind_feed(kind)).unwrap_or_else(|| !generation.target.lacks(kind))
-}
-
-/// Whether a list is still to come; `None`: there is no watch.
-fn is_unlisted(feed: Option<Arc<Feed>>) -> Option<bool> {
-    Some(match feed?.watch.state() {
-        WatchState::Starting => true,
-        WatchState::Failed { code, synced_before: false, .. } => code.is_none_or(|code| code == 429 || code >= 500),
-        _ => false,
-    })
+fn is_starting(feed: Option<&Feed>, generation: &Generation, kind: &Kind) -> bool {
+    match feed.map(|feed| feed.watch.state()) {
+        None => !generation.target.lacks(kind),
+        Some(WatchState::Starting) => true,
+        Some(WatchState::Failed { code, synced_before: false, .. }) => {
+            code.is_none_or(|code| code == 429 || code >= 500)
+        }
+        Some(_) => false,
+    }
 }
 
 fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Result<(), String> {
@@ -386,9 +371,8 @@ fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Resu
 }
 
 /// Whether the copies of a kind that are beside the source are in sight.
-fn copies_state(pipeline: &Pipeline, cluster: &Cluster, kind: &Kind) -> Result<(), String> {
-    let feed = pipeline.controller.copy_feed(&cluster.spec.scope, kind);
-    let why = match feed.map(|feed| feed.watch.state()) {
+fn copies_state(executor: &Executor<'_>, kind: &Kind) -> Result<(), String> {
+    let why = match executor.feed_of(kind).map(|feed| feed.watch.state()) {
         Some(WatchState::Synced) => return Ok(()),
         Some(WatchState::Failed { reason, .. }) => reason,
         Some(WatchState::NotServed) => "is not served".to_owned(),
