@@ -46,7 +46,10 @@ impl Engine {
                     let of_provider = self.of_provider(provider);
                     of_provider.for_each(|controller| controller.disengage(&cluster, used, &reason));
                     if !used {
-                        self.forget_schemas();
+                        // Those of addresses that no controller watches any more.
+                        let feeds = self.controllers().flat_map(|controller| controller.source_feeds());
+                        let places: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.place()).collect();
+                        self.shared.schemas.retain(|place| places.contains(place));
                     }
                     self.target_disengaged(&cluster);
                 }
@@ -75,13 +78,6 @@ impl Engine {
         self.report_aliases();
         self.report_doubles();
         self.target_changed(name);
-    }
-
-    /// Forgets the schemas of addresses that no controller watches any more.
-    pub(super) fn forget_schemas(&mut self) {
-        let feeds = self.controllers().flat_map(|controller| controller.source_feeds());
-        let used: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.place()).collect();
-        self.shared.schemas.retain(|place| used.contains(place));
     }
 
     fn of_provider<'a>(&'a self, provider: &'a SourceClusters) -> impl Iterator<Item = &'a Arc<Controller>> {

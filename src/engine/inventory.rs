@@ -165,7 +165,7 @@ impl Inventories {
     /// # Errors
     /// The request's; an inventory that is not there is `None`.
     pub async fn get(&self, mapping: &str) -> Result<Option<Inventory>, RequestError> {
-        self.get_named(&self.name(mapping)).await
+        self.get_named(&name(&self.engine, mapping)).await
     }
 
     /// What home says of a mapping.
@@ -240,7 +240,7 @@ impl Inventories {
 
     /// Deletes what is there of a mapping that leaves nothing behind, each ConfigMap as it is now: last what says where to look.
     pub async fn forget(&self, mapping: &str) -> Result<(), RequestError> {
-        let stores = [self.name(mapping), name_of_list(&self.engine, mapping)];
+        let stores = [name(&self.engine, mapping), name_of_list(&self.engine, mapping)];
         for name in approval::names(&self.engine, mapping).into_iter().chain(stores) {
             self.delete_as_it_is(&name).await?;
         }
@@ -281,10 +281,6 @@ impl Inventories {
             Err(error) if error.is_already_exists() => Ok(false),
             Err(error) => Err(error),
         }
-    }
-
-    fn name(&self, mapping: &str) -> String {
-        name(&self.engine, mapping)
     }
 }
 

@@ -145,6 +145,11 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     let planned: &[Arc<Pipeline>] = if standby.is_some() { &[] } else { &running };
     let release = || engine.release_in_words(entry).map(|release| format!("running; {release}"));
     let otherwise = || standing(entry, &running, !engine.held_losses(&entry.mapping.name).is_empty());
+    let reason = |(cause, of): (Cause, NotSynced)| ReasonOverview {
+        reason: cause.as_str().to_owned(),
+        sources: of.sources,
+        seconds: of.oldest.as_secs(),
+    };
     MappingOverview {
         name: entry.mapping.name.clone(),
         origin: entry.file.clone().unwrap_or_else(|| "state store".to_owned()),
@@ -153,19 +158,11 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         sources: controller.map_or(0, |controller| source_count(controller)),
         objects: running.iter().map(|one| one.objects()).sum(),
         queued: controller.map_or(0, |controller| controller.queue.depth().ready),
-        orphans: orphans(planned),
+        // One that two pipelines know of counts once.
+        orphans: planned.iter().flat_map(|pipeline| pipeline.orphans()).collect::<BTreeSet<_>>().len(),
         held: held(engine, &entry.mapping.name),
         not_synced: reasons(planned).into_iter().map(reason).collect(),
     }
-}
-
-fn reason((cause, of): (Cause, NotSynced)) -> ReasonOverview {
-    ReasonOverview { reason: cause.as_str().to_owned(), sources: of.sources, seconds: of.oldest.as_secs() }
-}
-
-/// Sources with orphaned objects: one that two pipelines know of counts once.
-fn orphans(running: &[Arc<Pipeline>]) -> usize {
-    running.iter().flat_map(|pipeline| pipeline.orphans()).collect::<BTreeSet<_>>().len()
 }
 
 /// What a replica that stands by knows of a mapping: what the state store says.

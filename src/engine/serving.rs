@@ -42,7 +42,7 @@ pub struct InForce {
     /// How far its release is.
     pub(super) course: Course,
     /// What people approved of it: what the rehearsal showed, and gates that had failed.
-    approved: Vec<Held>,
+    pub(super) approved: Vec<Held>,
     /// Why the document in the file waits, and what the engine tells of that.
     waits: Option<(Why, String)>,
 }
@@ -116,10 +116,6 @@ impl InForce {
 
     pub(super) fn is_gate_approved(&self, entry: &Entry) -> bool {
         self.approval(self.failed(entry)).is_some()
-    }
-
-    pub(super) fn forget_approvals(&mut self) {
-        self.approved.clear();
     }
 
     /// A step of its release is under way, or another replica judges it: nothing is wrong with it.

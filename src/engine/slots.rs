@@ -95,14 +95,10 @@ impl Engine {
         }
         if !left.is_empty() {
             self.converge();
-            self.forget_targets_away();
+            // Clusters that their provider no longer lists, and that are no mapping's target any more.
+            let used: BTreeSet<String> = self.running().map(|one| one.generation().target.name.clone()).collect();
+            self.forget_targets(|name, target| target.is_away() && !used.contains(name));
         }
-    }
-
-    /// Clusters that their provider no longer lists, and that are no mapping's target any more.
-    fn forget_targets_away(&mut self) {
-        let used: BTreeSet<String> = self.running().map(|one| one.generation().target.name.clone()).collect();
-        self.forget_targets(|name, target| target.is_away() && !used.contains(name));
     }
 
     /// Nobody asks these targets for anything any more: what is wrong with them would be said for ever.

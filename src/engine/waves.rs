@@ -423,7 +423,7 @@ impl Engine {
         self.tell_provider(Some(name), true, "DocumentReturned", text);
         self.set_refused(name, why);
         if let Some(one) = self.in_force.get_mut(name) {
-            one.forget_approvals();
+            one.approved.clear();
             one.course = Course::default();
         }
     }

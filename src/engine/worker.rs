@@ -289,11 +289,7 @@ fn count_held(causes: &[Cause]) -> usize {
 /// A source whose workspace or cluster the engine does not see: what it has on the target is orphaned for as long.
 fn unengaged(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Run {
     let ended = unseen(pipeline, generation, key);
-    let is_unknown = |reason: &Reason| reason.cause == Cause::Unknown;
-    let held = match &ended {
-        Ended::Waiting(reasons) if reasons.0.iter().any(is_unknown) => None,
-        _ => Some(0),
-    };
+    let held = (!causes(&ended).contains(&Cause::Unknown)).then_some(0);
     Run { ended, held, ..Run::default() }
 }
 

@@ -209,7 +209,7 @@ impl<'a, 'f> Part<'a, 'f> {
         }
         other.objects = observed.objects.clone();
         other.unsettled = match &self.ended {
-            Some(Ended::Waiting(reasons) | Ended::Blocked(reasons) | Ended::Retry(reasons, _)) => reasons.of_target(),
+            Some(Ended::Waiting(reasons) | Ended::Blocked(reasons)) => reasons.of_target(),
             Some(Ended::Left) => self.executor.pipeline.unsettled_here(self.executor.key),
             _ => None,
         };
