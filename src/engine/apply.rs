@@ -216,17 +216,6 @@ impl ApplyError {
 }
 
 impl<'a> Executor<'a> {
-    /// One that looks, and cannot write.
-    pub fn looking(
-        pipeline: &'a Arc<Pipeline>,
-        generation: &'a Generation,
-        cluster: &'a Cluster,
-        feed: &'a Feed,
-        key: &'a Key,
-    ) -> Self {
-        Self::permitted(pipeline, generation, cluster, feed, key, Permit::of_nothing())
-    }
-
     /// One that writes as long as the permit holds.
     pub fn permitted(
         pipeline: &'a Arc<Pipeline>,

@@ -16,6 +16,7 @@ use super::originals;
 use super::pipeline::{Generation, Pipeline};
 use crate::mapping::{Kind, Mapping, OnExit};
 use crate::multicluster::identity::IdentityState;
+use crate::multicluster::permit::Permit;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
 use crate::plan::{Action, MAX_ROUNDS, Observed, Outcome, Phase, Prune, Source, owns_finalizer, plan, rehearsal};
@@ -204,7 +205,7 @@ async fn effect(on: &OnTarget, feed: &Feed, key: &Key) -> Option<Effect> {
     }
     loop {
         let was_at_rest = pipeline.is_at_rest(key);
-        let executor = Executor::looking(pipeline, candidate, &cluster, feed, key);
+        let executor = Executor::permitted(pipeline, candidate, &cluster, feed, key, Permit::of_nothing());
         let Some((now, followed)) = follow(&executor, Some(selected)).await else {
             return unseen("it cannot be read");
         };
@@ -235,7 +236,7 @@ pub async fn follow_each(executor: &Executor<'_>, documents: Option<Vec<Arc<Mapp
     let mut all = Vec::new();
     for document in documents.unwrap_or_default() {
         let generation = Generation::new(document, Phase::Active, target.clone());
-        let executor = Executor::looking(pipeline, &generation, cluster, feed, key);
+        let executor = Executor::permitted(pipeline, &generation, cluster, feed, key, Permit::of_nothing());
         let Some((_, followed)) = follow(&executor, None).await else { return Vec::new() };
         all.push(followed);
     }

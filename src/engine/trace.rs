@@ -16,6 +16,7 @@ use super::originals;
 use super::pipeline::{Pipeline, Unsettled};
 use super::worker::unproven;
 use crate::multicluster::identity::IdentityState;
+use crate::multicluster::permit::Permit;
 use crate::object::{ClusterName, Key};
 use crate::plan::saved::{Context, Saved};
 use crate::plan::trace::{Past, Said, Trace};
@@ -142,7 +143,7 @@ async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Result<O
     }
     let interests = Interests::default();
     let mut facts = interests.reader(key);
-    let executor = Executor::looking(pipeline, &generation, &cluster, &feed, key);
+    let executor = Executor::permitted(pipeline, &generation, &cluster, &feed, key, Permit::of_nothing());
     let mut observed = observe_whole(&executor, &mut facts).await.map_err(|error| error.to_string())?;
     with_cached_targets(pipeline, &generation, &mut observed);
     if matches!(observed.source, Ok(Source::Missing(_))) && !pipeline.is_unsettled(key) {
