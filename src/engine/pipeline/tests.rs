@@ -90,6 +90,46 @@ fn cluster(name: &str) -> Cluster {
     Cluster { provider: ProviderName::Connection("target".into()), spec: spec.into() }
 }
 
+/// A document with several targets.
+fn several() -> String {
+    DOCUMENT.replace("  objects:", "  targets: {allowed: [target, other]}\n  objects:")
+}
+
+/// One whose engine has a home.
+fn pipeline_with_home() -> Arc<Pipeline> {
+    pipeline_among([("target".to_owned(), connection())].into(), Lease::default())
+}
+
+/// The same mapping on another target.
+fn beside(pipeline: &Pipeline, name: &str) -> Arc<Pipeline> {
+    let target = Arc::new(Target::new(name, connection(), Arc::default()).expect("a target"));
+    let generation = Generation::new(pipeline.generation().mapping.clone(), Phase::Active, target);
+    let other = Pipeline::new(pipeline.controller.clone(), generation);
+    pipeline.controller.add(name, &other);
+    other
+}
+
+/// What the mapping serves, as the state store says it.
+fn served() -> SourceId {
+    SourceId { resource: "widgets.example.dev".into(), identity: "one".into() }
+}
+
+/// A source waits for a fact.
+fn wait_for(pipeline: &Pipeline, name: &str, topic: Topic) {
+    pipeline.controller.interests.reader(&key(name)).read([topic], || (), |()| true);
+}
+
+/// Takes all sources out of the queue.
+fn queued(pipeline: &Pipeline) -> Vec<Key> {
+    pipeline.controller.queue.remove_cluster(&key("x").cluster)
+}
+
+/// Whoever asks home from now on is told what another one was: it knows of none.
+async fn home_was_asked(pipeline: &Pipeline) {
+    let asked = Instant::now() + Duration::from_secs(60);
+    pipeline.controller.told_home.lock().await.asked = Some((pipeline.shared.lease.number(), asked));
+}
+
 /// What the state store holds once a document is in force.
 fn in_force(text: &str) -> Inventory {
     Inventory { document: text.into(), resource_version: "1".into(), ..Inventory::default() }
@@ -214,7 +254,7 @@ async fn who_has_an_object_of_a_kind_that_is_followed_no_more_is_looked_at_again
     let feed = showing(&pipeline, &kind, "x");
     pipeline.feeds.lock().insert(kind, feed);
     pipeline.confirm(&generation, Ok(in_force(DOCUMENT)));
-    pipeline.controller.queue.remove_cluster(&key("x").cluster);
+    queued(&pipeline);
     pipeline.follow_kinds();
     assert_eq!((pipeline.kind_feeds().len(), pipeline.controller.queue.depth().ready), (0, 1));
 }
@@ -223,28 +263,23 @@ async fn who_has_an_object_of_a_kind_that_is_followed_no_more_is_looked_at_again
 #[tokio::test]
 async fn what_a_target_hears_of_a_release_has_those_looked_at_who_wait_for_it_there() {
     let pipeline = pipeline(Lease::default());
-    let (mapping, candidate) = (pipeline.generation().mapping.clone(), compiled(&sharing("a")).expect("a mapping"));
-    let target = Arc::new(Target::new("other", connection(), Arc::default()).expect("a target"));
-    let other = Pipeline::new(pipeline.controller.clone(), Generation::new(mapping, Phase::Active, target));
-    pipeline.controller.add("other", &other);
+    let (other, candidate) = (beside(&pipeline, "other"), compiled(&sharing("a")).expect("a mapping"));
     for (one, kind, source) in [(&pipeline, "Secret", "x"), (&other, "ServiceAccount", "y")] {
         let kind = Kind::new("", "v1", kind);
         let feed = showing(one, &kind, source);
         one.feeds.lock().insert(kind, feed);
     }
-    let queued = || pipeline.controller.queue.remove_cluster(&key("x").cluster);
     pipeline.confirm(&pipeline.generation(), Ok(Inventory { release: "found".into(), ..in_force(DOCUMENT) }));
-    queued();
+    queued(&pipeline);
     other.no_release_is_under_way();
-    assert!(queued().is_empty(), "nobody waits for that");
+    assert!(queued(&pipeline).is_empty(), "nobody waits for that");
     pipeline.no_release_is_under_way();
-    assert_eq!(queued(), [key("x")]);
+    assert_eq!(queued(&pipeline), [key("x")]);
     // One that is missing, and has its objects elsewhere.
-    let waits_for = Topic::Store(other.generation().target.cluster.clone());
-    pipeline.controller.interests.reader(&key("z")).read([waits_for], || (), |()| true);
+    wait_for(&pipeline, "z", Topic::Store(other.generation().target.cluster.clone()));
     other.promote(&candidate, &[]);
     other.demote();
-    assert_eq!(BTreeSet::from_iter(queued()), [key("y"), key("z")].into());
+    assert_eq!(BTreeSet::from_iter(queued(&pipeline)), [key("y"), key("z")].into());
 }
 
 /// A consumer writes beside their source what they like.
@@ -317,15 +352,12 @@ async fn what_a_source_uses_by_a_document_that_was_replaced_meanwhile_tells_noth
 async fn what_a_source_uses_is_news_to_others_alone() {
     let pipeline = pipeline(Lease::default());
     let generation = run(&pipeline, &sharing("a"));
-    for name in ["x", "y"] {
-        let topic = Topic::Placement(generation.target.cluster.clone(), "place".into());
-        pipeline.controller.interests.reader(&key(name)).read([topic], || (), |()| true);
-    }
-    let woken = || pipeline.controller.queue.remove_cluster(&key("x").cluster);
+    let topic = || Topic::Placement(generation.target.cluster.clone(), "place".into());
+    ["x", "y"].iter().for_each(|name| wait_for(&pipeline, name, topic()));
     pipeline.saw_places(&generation, &key("x"), &at("place"));
-    assert_eq!(woken(), [key("y")]);
+    assert_eq!(queued(&pipeline), [key("y")]);
     pipeline.uses_nothing(&key("x"));
-    assert_eq!(woken(), [key("y")]);
+    assert_eq!(queued(&pipeline), [key("y")]);
 }
 
 /// A reconcile may be under way when the cluster leaves: what it notes after that, the next one takes back.
@@ -347,11 +379,10 @@ async fn what_a_target_tells_wakes_nobody_who_waits_for_a_kind_on_another() {
     let pipeline = pipeline(Lease::default());
     let kind = pipeline.generation().mapping.objects[0].kind.clone();
     for (name, at) in [("x", "target"), ("y", "other")] {
-        let topic = Topic::Synced(Collection::Kind(at.into(), kind.clone()));
-        pipeline.controller.interests.reader(&key(name)).read([topic], || (), |()| true);
+        wait_for(&pipeline, name, Topic::Synced(Collection::Kind(at.into(), kind.clone())));
     }
     pipeline.target_told();
-    assert_eq!(pipeline.controller.queue.remove_cluster(&key("x").cluster), [key("x")]);
+    assert_eq!(queued(&pipeline), [key("x")]);
 }
 
 /// A kind whose definition never came is in no watch that could tell of it.
@@ -362,13 +393,12 @@ async fn who_waits_for_a_kind_that_the_state_store_names_no_more_is_woken() {
     let kind = Kind::new("example.dev", "v1", "Other");
     let named = || Inventory { kinds: [kind.clone()].into(), ..in_force(DOCUMENT) };
     pipeline.confirm(&generation, Ok(named()));
-    let topic = Topic::Synced(Collection::Kind(generation.target.cluster.as_str().into(), kind.clone()));
-    pipeline.controller.interests.reader(&key("x")).read([topic], || (), |()| true);
-    let woken = || pipeline.controller.queue.remove_cluster(&key("x").cluster);
+    let of_kind = Collection::Kind(generation.target.cluster.as_str().into(), kind.clone());
+    wait_for(&pipeline, "x", Topic::Synced(of_kind));
     pipeline.confirm(&generation, Ok(named()));
-    assert!(woken().is_empty(), "it is named still");
+    assert!(queued(&pipeline).is_empty(), "it is named still");
     pipeline.confirm(&generation, Ok(in_force(DOCUMENT)));
-    assert_eq!(woken(), [key("x")]);
+    assert_eq!(queued(&pipeline), [key("x")]);
 }
 
 #[tokio::test]
@@ -397,8 +427,7 @@ async fn a_state_store_names_each_kind_in_one_version() {
     let other = Kind::new("example.dev", "v1", "Other");
     let plurals = [(former.clone(), "irregular".to_owned())].into();
     let found = Inventory { kinds: [former, other.clone()].into(), plurals, ..in_force(DOCUMENT) };
-    let source = SourceId { resource: "widgets.example.dev".into(), identity: "hash".into() };
-    let wanted = wanted(&pipeline, &generation, Some(&found), source, &BTreeMap::new());
+    let wanted = wanted(&pipeline, &generation, Some(&found), served(), &BTreeMap::new());
     assert_eq!(wanted.kinds, [named.clone(), other].into());
     assert_eq!(wanted.plurals, [(named, "irregular".to_owned())].into(), "one definition has both versions");
 }
@@ -482,10 +511,7 @@ async fn a_target_that_the_mapping_does_not_run_on_for_now_stays_in_the_state_st
     let generation = pipeline.generation();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     let found = Inventory { targets: names(&["held-up", "target"]), ..in_force(DOCUMENT) };
-    let named = || {
-        let source = SourceId { resource: "widgets.example.dev".into(), identity: "hash".into() };
-        wanted(&pipeline, &generation, Some(&found), source, &BTreeMap::new()).targets
-    };
+    let named = || wanted(&pipeline, &generation, Some(&found), served(), &BTreeMap::new()).targets;
     let targets_are = |all: &[&str]| pipeline.controller.targets_are(names(all));
     assert!(targets_are(&["held-up", "target"]) && !targets_are(&["held-up", "target"]));
     assert!(targets_are(&["target"]), "it is news");
@@ -500,13 +526,9 @@ async fn a_target_that_the_mapping_does_not_run_on_for_now_stays_in_the_state_st
 #[tokio::test]
 async fn a_target_is_named_with_its_first_state_store_whatever_it_knows_of_the_others() {
     let pipeline = pipeline(Lease::default());
-    let named = |generation: &Generation| {
-        let source = SourceId { resource: "widgets.example.dev".into(), identity: "hash".into() };
-        wanted(&pipeline, generation, None, source, &BTreeMap::new()).targets
-    };
+    let named = |generation: &Generation| wanted(&pipeline, generation, None, served(), &BTreeMap::new()).targets;
     assert_eq!(named(&pipeline.generation()), BTreeSet::new(), "it is the only one");
-    let several = DOCUMENT.replace("  objects:", "  targets: {allowed: [target, other]}\n  objects:");
-    assert_eq!(named(&run(&pipeline, &several)), ["target".to_owned()].into());
+    assert_eq!(named(&run(&pipeline, &several())), ["target".to_owned()].into());
 }
 
 #[tokio::test]
@@ -532,10 +554,9 @@ async fn connections_to_one_cluster_are_told_with_the_first_of_them_and_a_fleet_
 /// Each start would know it by that, and wait for a target that it had before.
 #[tokio::test]
 async fn a_mapping_that_leaves_takes_along_what_home_says_of_it_whatever_its_target_is() {
-    let lease = Lease::default();
-    let pipeline = pipeline_among([("target".to_owned(), connection())].into(), lease.clone());
+    let pipeline = pipeline_with_home();
     pipeline.confirm(&pipeline.generation(), Ok(Inventory::default()));
-    let permit = lease.permit().expect("a single process has it");
+    let permit = pipeline.shared.lease.permit().expect("a single process has it");
     let error = remove(&pipeline, &permit).await.expect_err("nobody answers there").to_string();
     assert!(error.contains("/configmaps/main.widgets.targets"), "{error}");
 }
@@ -544,13 +565,7 @@ async fn a_mapping_that_leaves_takes_along_what_home_says_of_it_whatever_its_tar
 #[tokio::test]
 async fn who_waits_for_the_state_store_is_woken_by_the_first_reason_and_by_none_that_follows_it() {
     let pipeline = pipeline(Lease::default());
-    let topic = Topic::Store(pipeline.generation().target.cluster.clone());
-    pipeline.controller.interests.reader(&key("a")).read([topic], || (), |()| true);
-    let woken = || {
-        let all = pipeline.controller.queue.depth().ready;
-        pipeline.controller.queue.remove_cluster(&key("a").cluster);
-        all
-    };
+    wait_for(&pipeline, "a", Topic::Store(pipeline.generation().target.cluster.clone()));
     for (result, wakes) in [
         (Err("refused".to_owned()), 1),
         (Err("no answer".to_owned()), 0),
@@ -559,7 +574,7 @@ async fn who_waits_for_the_state_store_is_woken_by_the_first_reason_and_by_none_
         (Err("refused".to_owned()), 0),
     ] {
         pipeline.confirm(&pipeline.generation(), result);
-        assert_eq!(woken(), wakes);
+        assert_eq!(queued(&pipeline).len(), wakes);
     }
 }
 
@@ -693,9 +708,8 @@ async fn a_document_acts_where_the_state_store_holds_the_same_sources_with_the_s
 #[tokio::test]
 async fn a_document_that_another_process_has_replaced_deletes_nothing() {
     let pipeline = pipeline(Lease::default());
-    let source = SourceId { resource: "widgets.example.dev".into(), identity: "one".into() };
     let store = |size: &str, second: i64| Inventory {
-        source: source.clone(),
+        source: served(),
         recorded: Timestamp::from_second(second).ok(),
         ..in_force(&DOCUMENT.replace("\"1\"", size))
     };
@@ -705,7 +719,7 @@ async fn a_document_that_another_process_has_replaced_deletes_nothing() {
     for (second, is_later) in [(3, false), (7, true)] {
         let found = store("\"2\"", second);
         assert_eq!(pipeline.is_replaced_by(&found), is_later);
-        assert_eq!(check_sources(&pipeline, &pipeline.generation(), &found, &source).is_err(), is_later);
+        assert_eq!(check_sources(&pipeline, &pipeline.generation(), &found, &served()).is_err(), is_later);
     }
 }
 
@@ -713,10 +727,9 @@ async fn a_document_that_another_process_has_replaced_deletes_nothing() {
 #[tokio::test]
 async fn a_document_whose_file_went_before_it_was_recorded_gives_way_to_the_one_before() {
     let pipeline = pipeline(Lease::default());
-    let source = SourceId { resource: "widgets.example.dev".into(), identity: "one".into() };
-    let found = Inventory { source: source.clone(), ..in_force(DOCUMENT) };
+    let found = Inventory { source: served(), ..in_force(DOCUMENT) };
     let of_file = |phase| of_file(&pipeline, &sharing("a"), phase);
-    let check = || check_sources(&pipeline, &pipeline.generation(), &found, &source);
+    let check = || check_sources(&pipeline, &pipeline.generation(), &found, &served());
     pipeline.swap(of_file(Phase::Active));
     pipeline.supersede(&compiled(DOCUMENT).expect("a mapping"));
     assert_eq!(check(), Ok(()), "it is about to be recorded");
@@ -727,22 +740,19 @@ async fn a_document_whose_file_went_before_it_was_recorded_gives_way_to_the_one_
     // Its target may be gone before another one is back.
     let other = Pipeline::new(pipeline.controller.clone(), of_file(Phase::DeletionsOnly));
     pipeline.controller.remove("");
-    assert_eq!(check_sources(&other, &other.generation(), &found, &source), Ok(()));
+    assert_eq!(check_sources(&other, &other.generation(), &found, &served()), Ok(()));
 }
 
 /// Another process may have led meanwhile, and a target that is in sight may have been away.
 #[tokio::test]
 async fn a_document_whose_file_went_goes_on_where_home_names_it() {
-    let pipeline = pipeline_among([("target".to_owned(), connection())].into(), Lease::default());
-    let several = DOCUMENT.replace("  objects:", "  targets: {allowed: [target, other]}\n  objects:");
+    let (pipeline, several) = (pipeline_with_home(), several());
     pipeline.swap(of_file(&pipeline, &several, Phase::DeletionsOnly));
     let generation = pipeline.generation();
     for (at_home, is_it) in [(DOCUMENT, false), (&*several, true)] {
         let list = Inventory { recorded: Some(Timestamp::UNIX_EPOCH), ..in_force(at_home) };
-        let (term, asked) = (pipeline.shared.lease.number(), Instant::now() + Duration::from_secs(60));
-        let mut told = pipeline.controller.told_home.lock().await;
-        (told.list, told.asked) = (Some((term, list)), Some((term, asked)));
-        drop(told);
+        pipeline.controller.told_home.lock().await.list = Some((pipeline.shared.lease.number(), list));
+        home_was_asked(&pipeline).await;
         assert_eq!(look_at_home(&pipeline, &generation).await.is_ok(), is_it);
         assert_eq!(pipeline.went_unrecorded(&generation), !is_it);
     }
@@ -752,15 +762,8 @@ async fn a_document_whose_file_went_goes_on_where_home_names_it() {
 #[tokio::test]
 async fn a_target_that_tells_what_its_state_store_says_has_only_those_read_that_wait() {
     let pipeline = pipeline(Lease::default());
-    let beside = |number: usize| {
-        let name = format!("t{number}");
-        let target = Arc::new(Target::new(&name, connection(), Arc::default()).expect("a target"));
-        let generation = Generation::new(pipeline.generation().mapping.clone(), Phase::Active, target);
-        let other = Pipeline::new(pipeline.controller.clone(), generation);
-        pipeline.controller.add(&name, &other);
-        other
-    };
-    let all: Vec<Arc<Pipeline>> = [pipeline.clone()].into_iter().chain((1..8).map(beside)).collect();
+    let others = (1..8).map(|number| beside(&pipeline, &format!("t{number}")));
+    let all: Vec<Arc<Pipeline>> = [pipeline.clone()].into_iter().chain(others).collect();
     let rung = || all.iter().filter(|one| one.inventory_due().now_or_never().is_some()).count();
     let confirm = |one: &Arc<Pipeline>| one.confirm(&one.generation(), Ok(in_force(DOCUMENT)));
     all[1..].iter().for_each(|one| one.told_store());
@@ -792,11 +795,9 @@ async fn what_another_process_took_in_is_proven_by_the_state_store_that_it_wrote
 /// What the other process took in would be no more than forged, until a restart.
 #[tokio::test]
 async fn a_state_store_is_not_taken_for_this_keepers_own_because_home_could_not_be_told() {
-    let lease = Lease::default();
-    let pipeline = pipeline_among([("target".to_owned(), connection())].into(), lease.clone());
-    let generation =
-        run(&pipeline, &DOCUMENT.replace("  objects:", "  targets: {allowed: [target, other]}\n  objects:"));
-    let (permit, mut unanswered) = (lease.permit().expect("a single process has it"), Unanswered::default());
+    let pipeline = pipeline_with_home();
+    let (generation, mut unanswered) = (run(&pipeline, &several()), Unanswered::default());
+    let permit = pipeline.shared.lease.permit().expect("a single process has it");
     let store = Inventory { mapping: generation.mapping.name.clone(), ..in_force(DOCUMENT) };
     let told = tell_home(&pipeline, &generation, &store, &permit, &mut unanswered).await;
     let told = told.expect_err("nobody answers there");
@@ -809,11 +810,10 @@ async fn a_state_store_is_not_taken_for_this_keepers_own_because_home_could_not_
 #[tokio::test]
 async fn a_document_that_nobody_can_read_gives_way_to_the_file_once_a_person_takes_it_out() {
     let pipeline = pipeline(Lease::default());
-    let source = SourceId { resource: "widgets.example.dev".into(), identity: "one".into() };
     let later = DOCUMENT.replace("  objects:", "  fromALaterVersion: true\n  objects:");
     let check = |document: &str| {
-        let found = Inventory { source: source.clone(), ..in_force(document) };
-        check_sources(&pipeline, &pipeline.generation(), &found, &source)
+        let found = Inventory { source: served(), ..in_force(document) };
+        check_sources(&pipeline, &pipeline.generation(), &found, &served())
     };
     assert!(check(&later).expect_err("it is refused").contains("take the field `document` out"));
     assert_eq!(check(""), Ok(()));
@@ -829,14 +829,11 @@ async fn a_document_that_nobody_can_read_gives_way_to_the_file_once_a_person_tak
 /// A file that is broken brings no mapping up that somebody else wrote there, for targets that hold nothing of it.
 #[tokio::test]
 async fn a_document_that_the_state_store_of_another_target_alone_holds_runs_nowhere() {
-    let home = connection();
-    let pipeline = pipeline_among([("target".to_owned(), home.clone())].into(), Lease::default());
+    let (pipeline, home) = (pipeline_with_home(), connection());
     let (of_stores, of_file) = (pipeline.generation(), of_file(&pipeline, DOCUMENT, Phase::Active));
     let at_home = |generation: &Generation| check_first(&pipeline, generation).expect_err("sources are listed first");
     assert!(at_home(&of_stores).contains("no file holds") && !at_home(&of_file).contains("no file holds"));
-    // Elsewhere, home has just said that it knows of none.
-    let asked = Instant::now() + Duration::from_secs(60);
-    pipeline.controller.told_home.lock().await.asked = Some((pipeline.shared.lease.number(), asked));
+    home_was_asked(&pipeline).await;
     assert!(heed_home(&pipeline, &of_stores, &home, None).await.is_err());
     assert!(heed_home(&pipeline, &of_file, &home, None).await.is_ok());
 }
@@ -844,8 +841,7 @@ async fn a_document_that_the_state_store_of_another_target_alone_holds_runs_nowh
 /// A tenant may write the finalizer before the mapping has served anybody, or restore an object with it.
 #[tokio::test]
 async fn a_finalizer_keeps_no_mapping_from_its_first_state_store_where_no_target_holds_another() {
-    let home = connection();
-    let pipeline = pipeline_among([("target".to_owned(), home.clone())].into(), Lease::default());
+    let (pipeline, home) = (pipeline_with_home(), connection());
     let metadata = serde_json::json!({
         "name": "x", "namespace": "default", "uid": "x", "resourceVersion": "1", "finalizers": [pipeline.writer.finalizer()],
     });
@@ -855,10 +851,8 @@ async fn a_finalizer_keeps_no_mapping_from_its_first_state_store_where_no_target
     let feed = pipeline.controller.source_feeds().remove(0);
     feed.watch.store().put(Parsed::read(&source).expect("its text")).expect("an object");
     assert_eq!(pipeline.controller.sources_held("").len(), 1);
-    let asked = Instant::now() + Duration::from_secs(60);
-    pipeline.controller.told_home.lock().await.asked = Some((pipeline.shared.lease.number(), asked));
-    let several = DOCUMENT.replace("  objects:", "  targets: {allowed: [target, other]}\n  objects:");
-    let [alone, beside] = [DOCUMENT, &*several].map(|text| of_file(&pipeline, text, Phase::Active));
+    home_was_asked(&pipeline).await;
+    let [alone, beside] = [DOCUMENT, &*several()].map(|text| of_file(&pipeline, text, Phase::Active));
     assert!(heed_home(&pipeline, &alone, &home, None).await.is_ok(), "it has no other target");
     let target = Arc::new(Target::new("other", connection(), Arc::default()).expect("a target"));
     let other =
