@@ -209,39 +209,21 @@ async fn run<'t>(
     runs
 }
 
-/// What became of a source on one target, and what was read for it.
+/// What became of a source on one target, and what was read for it. What it has learned of the source is remembered.
 fn ended<'f>(part: Part<'_, 'f>) -> (Run, Facts<'f>) {
     let Part { executor, facts, observed, unanswered, ended, fails_anyway, .. } = part;
     let (ended, sum) = (ended.unwrap_or_default(), executor.tally.so_far().clone());
     let Some(observed) = observed else { return (Run { ended, sum, ..Run::default() }, facts) };
-    let ended = note(&executor, &observed, &unanswered, ended, fails_anyway);
-    let held = held(&ended, &observed);
-    let is_awaited = observed.among.is_some() && observed.target.kinds.is_err();
-    let is_missing = matches!(observed.source, Ok(Source::Missing(_)));
-    let answers = Some(observed.answers);
-    (Run { ended, sum, held, answers, is_awaited, is_missing }, facts)
-}
-
-/// Remembers what a reconcile has learned of a source on one target, and says how it ended.
-fn note(
-    executor: &Executor<'_>,
-    observed: &Observed,
-    unanswered: &BTreeSet<Reference>,
-    ended: Ended,
-    fails_anyway: bool,
-) -> Ended {
-    let Executor { pipeline, generation, key, .. } = executor;
-    let answers = &observed.answers;
+    let Executor { pipeline, generation, key, .. } = &executor;
     let mut learned = pipeline.learned.lock();
-    learned.note_unanswered(&key.cluster, unanswered, &answers.unanswered, Instant::now());
-    learned.refuse_status(key, &generation.mapping, &answers.refused_status);
+    learned.note_unanswered(&key.cluster, &unanswered, &observed.answers.unanswered, Instant::now());
+    learned.refuse_status(key, &generation.mapping, &observed.answers.refused_status);
     let is_missing = matches!(observed.source, Ok(Source::Missing(_)));
     let is_settled = matches!(ended, Ended::InSync) && (is_missing || generation.phase != Phase::DeletionsOnly);
     let stripped = observed.objects.stripped.iter();
     learned.restored(stripped.filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference)));
     drop(learned);
-    let retry = executor.tally.so_far().retry;
-    let ended = match (ended, retry) {
+    let ended = match (ended, sum.retry) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),
         (ended, _) => ended,
     };
@@ -251,11 +233,14 @@ fn note(
     if !std::ptr::eq(*generation, &*pipeline.generation()) {
         let completion = match ended {
             Ended::Deferred | Ended::Left | Ended::Failed(_) => Completion::Incomplete,
-            _ => completion(&generation.mapping, observed),
+            _ => completion(&generation.mapping, &observed),
         };
         pipeline.note_completion(key, generation, completion, fails_anyway);
     }
-    ended
+    let held = held(&ended, &observed);
+    let is_awaited = observed.among.is_some() && observed.target.kinds.is_err();
+    let answers = Some(observed.answers);
+    (Run { ended, sum, held, answers, is_awaited, is_missing }, facts)
 }
 
 /// What a tenant writes is believed against nobody else: the source waits alone.
@@ -278,12 +263,8 @@ fn held(ended: &Ended, observed: &Observed) -> Option<usize> {
         Ended::Deferred | Ended::Left => None,
         _ if causes.is_empty() || observed.source.is_err() => observed.is_in_sight().then_some(0),
         _ if causes.contains(&Cause::Unknown) => None,
-        _ => Some(count_held(&causes)),
+        _ => Some(causes.iter().filter(|cause| **cause == Cause::Held).count()),
     }
-}
-
-fn count_held(causes: &[Cause]) -> usize {
-    causes.iter().filter(|cause| **cause == Cause::Held).count()
 }
 
 /// A source whose workspace or cluster the engine does not see: what it has on the target is orphaned for as long.
@@ -517,7 +498,7 @@ enum Loses {
 
 async fn may_lose(executor: &Executor<'_>, reasons: &Reasons, is_compared: bool) -> Loses {
     let Executor { pipeline, generation, key, .. } = executor;
-    let held = count_held(&reasons.0.iter().map(|reason| reason.cause).collect::<Vec<_>>());
+    let held = reasons.0.iter().filter(|reason| reason.cause == Cause::Held).count();
     if held == 0 {
         return Loses::All;
     }
