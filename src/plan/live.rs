@@ -255,37 +255,33 @@ impl<'a> Live<'a> {
             _ => None,
         });
         let row = decide(Stage::In, self.finalizer, found, wish);
-        let step = match row.verdict {
-            Verdict::Wait => match state {
+        let step = match (row.verdict, object) {
+            (Verdict::Wait, _) => match state {
                 Err(reason) => Step::rest(reason),
                 Ok(_) => object.and_then(|object| self.being_deleted(object, rule.propagation)).unwrap_or_else(|| {
                     let reason = unmet.or_else(|| self.observed.answers.failed.get(&desired.reference).cloned());
                     reason.map_or_else(Step::default, Step::rest)
                 }),
             },
-            Verdict::AddFinalizer | Verdict::Create => self.act(self.create(desired)),
-            Verdict::Apply => object.map_or_else(Step::default, |object| {
-                if let Some(selection) = self.unconfirmed_change(rule, desired, object) {
-                    return Step::act(Action::ReadAnew(selection));
+            (Verdict::AddFinalizer | Verdict::Create, _) => self.act(self.create(desired)),
+            (Verdict::Apply, Some(object)) => match self.unconfirmed_change(rule, desired, object) {
+                Some(selection) => Step::act(Action::ReadAnew(selection)),
+                None => {
+                    let intent = Intent::Update { uid: object.uid().to_owned() };
+                    // Text that was made once is written onto the version that it was read from.
+                    self.act(self.apply(desired, object, intent, !rule.generate.is_empty()))
                 }
-                let intent = Intent::Update { uid: object.uid().to_owned() };
-                // Text that was made once is written onto the version that it was read from.
-                self.act(self.apply(desired, object, intent, !rule.generate.is_empty()))
-            }),
-            Verdict::Adopt => unowned.map_or_else(Step::default, |found| self.act(self.adopt(desired, found))),
-            Verdict::ReportDrift => self.drifted(desired, object),
-            Verdict::ReportMove => Step::rest(moves(id, object, desired)),
-            Verdict::ReportRecreated => Step::rest(recreated(desired)),
-            Verdict::Conflict => Step::rest(conflict(self.observed, rule, desired)),
-            Verdict::Delete(Evidence::FollowsOriginal) => {
-                object.map_or_else(Step::default, |object| self.recreate(rule, desired, object))
-            }
-            Verdict::Delete(because) => object.map_or_else(Step::default, |object| {
+            },
+            (Verdict::Adopt, _) => unowned.map_or_else(Step::default, |found| self.act(self.adopt(desired, found))),
+            (Verdict::ReportDrift, _) => self.drifted(desired, object),
+            (Verdict::ReportMove, _) => Step::rest(moves(id, object, desired)),
+            (Verdict::ReportRecreated, _) => Step::rest(recreated(desired)),
+            (Verdict::Conflict, _) => Step::rest(conflict(self.observed, rule, desired)),
+            (Verdict::Delete(Evidence::FollowsOriginal), Some(object)) => self.recreate(rule, desired, object),
+            (Verdict::Delete(because), Some(object)) => {
                 self.lose(object, departure::delete(object, rule.propagation, because))
-            }),
-            Verdict::GiveUp(because) => {
-                object.map_or_else(Step::default, |object| self.lose(object, departure::give_up(object, because)))
             }
+            (Verdict::GiveUp(because), Some(object)) => self.lose(object, departure::give_up(object, because)),
             _ => Step::default(),
         };
         let foreign = self.observed.answers.foreign.get(&desired.reference).filter(|_| found == Found::Foreign);
