@@ -131,12 +131,6 @@ fn source_count(controller: &Controller) -> usize {
     controller.source_feeds().iter().map(|feed| feed.count()).sum()
 }
 
-/// How much of a mapping waits for approval.
-fn held(engine: &Engine, mapping: &str) -> usize {
-    let deletions: usize = engine.held_losses(mapping).values().sum();
-    deletions + engine.held_candidate(mapping).map_or(0, |held| held.size())
-}
-
 fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     let controller = engine.controllers.get(&entry.mapping.name).map(|serving| &serving.controller);
     let running = controller.map(|controller| controller.pipelines()).unwrap_or_default();
@@ -144,7 +138,8 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
     // What it knows is from when it led.
     let planned: &[Arc<Pipeline>] = if standby.is_some() { &[] } else { &running };
     let release = || engine.release_in_words(entry).map(|release| format!("running; {release}"));
-    let otherwise = || standing(entry, &running, !engine.held_losses(&entry.mapping.name).is_empty());
+    let (losses, held) = (engine.held_losses(&entry.mapping.name), engine.held_candidate(&entry.mapping.name));
+    let otherwise = || standing(entry, &running, !losses.is_empty());
     let reason = |(cause, of): (Cause, NotSynced)| ReasonOverview {
         reason: cause.as_str().to_owned(),
         sources: of.sources,
@@ -160,7 +155,7 @@ fn mapping(engine: &Engine, entry: &Entry) -> MappingOverview {
         queued: controller.map_or(0, |controller| controller.queue.depth().ready),
         // One that two pipelines know of counts once.
         orphans: planned.iter().flat_map(|pipeline| pipeline.orphans()).collect::<BTreeSet<_>>().len(),
-        held: held(engine, &entry.mapping.name),
+        held: losses.values().sum::<usize>() + held.map_or(0, |held| held.size()),
         not_synced: reasons(planned).into_iter().map(reason).collect(),
     }
 }
