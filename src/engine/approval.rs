@@ -20,11 +20,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
 use super::inventory::{Inventories, document_hash};
+use super::keeper::RETRY;
 use super::pipeline::learned::LATE_REQUEST;
 use super::{Event, Shared};
 use crate::health::Condition;
 use crate::multicluster::RequestError;
-use crate::multicluster::backoff::{Backoff, Jitter};
+use crate::multicluster::backoff::Jitter;
 use crate::multicluster::connection::Connection;
 use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, HELD};
@@ -36,8 +37,6 @@ use crate::release::waves::{Progress, note};
 const LOOK: Duration = Duration::from_secs(2);
 /// How often it is looked while a release is open whether home has its record still.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-
-const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
 
 /// The condition of approvals in readiness.
 const COMPONENT: &str = "approvals";
