@@ -70,8 +70,17 @@ impl SharedUse {
         let (former_way, former) = self.places.remove(key).unwrap_or_default();
         let former: BTreeSet<Arc<str>> = former.into_iter().collect();
         let now: BTreeSet<Arc<str>> = places.iter().map(|place| self.interned(place)).collect();
-        former.difference(&now).for_each(|place| self.leave(key, place));
-        now.difference(&former).for_each(|place| self.enter(key, place));
+        for place in former.difference(&now) {
+            if let Some(users) = self.users.get_mut(place) {
+                users.remove(key);
+                if users.is_empty() {
+                    self.users.remove(place);
+                }
+            }
+        }
+        for place in now.difference(&former) {
+            self.users.entry(place.clone()).or_default().insert(key.clone());
+        }
         let is_told_anew = (former_way == Use::MayNeed) != (*way == Use::MayNeed);
         let changed = if is_told_anew { &former | &now } else { &former ^ &now };
         if !now.is_empty() {
@@ -134,19 +143,6 @@ impl SharedUse {
     fn interned(&self, place: &str) -> Arc<str> {
         let known = self.users.get_key_value(place).map(|(known, _)| known.clone());
         known.unwrap_or_else(|| Arc::from(place))
-    }
-
-    fn leave(&mut self, key: &Key, place: &Arc<str>) {
-        if let Some(users) = self.users.get_mut(place) {
-            users.remove(key);
-            if users.is_empty() {
-                self.users.remove(place);
-            }
-        }
-    }
-
-    fn enter(&mut self, key: &Key, place: &Arc<str>) {
-        self.users.entry(place.clone()).or_default().insert(key.clone());
     }
 }
 
