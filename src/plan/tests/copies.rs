@@ -597,9 +597,6 @@ fn a_copy_is_not_deleted_for_what_a_cache_alone_says() {
 fn what_is_read_back_is_uncertain_while_an_original_is_not_seen() {
     let mut world = of(&["ann"]);
     let observed = world.observe(&related());
-    let unlisted = |action: &Action| {
-        matches!(action, Action::Read(_)).then(|| Outcome::Failed(Reason::unseen("it is not listed yet")))
-    };
     let said = said(&world.settle_from(&related(), observed, usize::MAX, unlisted).expect("no limit of writes"));
     assert!(said.contains("Unknown: related object `connection`") && !said.contains("Waiting:"), "{said}");
     assert_eq!(world.take_log(), Vec::<String>::new());
