@@ -156,18 +156,24 @@ impl<'a> Live<'a> {
     fn rule(&self, rule: &ObjectRule, wanted: &Wanted) -> Step {
         let mut step = self.instances(rule, wanted);
         let leaving = each::leaving(self.observed, rule, wanted, &self.rendering.place);
-        if let Some(original) = self.unconfirmed(rule).filter(|_| !leaving.is_empty()) {
-            step.extend(Step::act(Action::ReadAnew(original)));
-            return step;
-        }
         if leaving.is_empty() {
             return step;
         }
-        // Once for all of them: a consumer's list may have a thousand items.
+        if let Some(original) = self.unconfirmed(rule) {
+            step.extend(Step::act(Action::ReadAnew(original)));
+            return step;
+        }
+        // What goes before them, and what may still refer to them, once for all: a consumer's list may have a thousand items.
         let other = self.depending(rule);
         let reader = self.unwritten(|other| self.mapping.depends(other, &rule.id));
         for object in leaving {
-            step.extend(self.unwanted(rule, object, other, reader).of(object.object_id()));
+            let because = if object.key().is_some() { Evidence::KeyGone } else { Evidence::Unwanted };
+            let of_object = match (other, reader) {
+                (Some(other), _) => Step::rest(goes_after(&object.reference, other)),
+                (None, Some(reader)) => kept_for(object, reader),
+                (None, None) => self.taken_away(object, because, rule.propagation),
+            };
+            step.extend(of_object.of(object.object_id()));
         }
         step
     }
@@ -430,25 +436,6 @@ impl<'a> Live<'a> {
         let paths = object.map(|object| differing(&desired.body, &object.object).join(", ")).unwrap_or_default();
         let detail = format!("{} was changed at {paths} (drift: {:?})", desired.reference, Drift::Report);
         Step::rest(Reason::waiting(detail))
-    }
-
-    /// An object that the mapping no longer wants, though it has its rule. `other`: one that goes before it; `reader`: one that may
-    /// still refer to it.
-    fn unwanted(
-        &self,
-        rule: &ObjectRule,
-        object: &TargetObject,
-        other: Option<&Reference>,
-        reader: Option<&Reference>,
-    ) -> Step {
-        if let Some(other) = other {
-            return Step::rest(goes_after(&object.reference, other));
-        }
-        if let Some(reader) = reader {
-            return kept_for(object, reader);
-        }
-        let because = if object.key().is_some() { Evidence::KeyGone } else { Evidence::Unwanted };
-        self.taken_away(object, because, rule.propagation)
     }
 
     /// An object of such a rule that may still refer to what is on its way out: it was not written as it is rendered now.
