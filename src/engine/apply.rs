@@ -15,7 +15,6 @@ use super::bodies::Read;
 use super::controller::Feed;
 use super::inventory::namespaces;
 use super::observe::Outline;
-use super::originals;
 use super::pipeline::{Generation, Pipeline};
 use super::target::is_removed;
 use crate::mapping::{GENERATED, Kind, Resource, Side};
@@ -264,7 +263,7 @@ impl<'a> Executor<'a> {
             }
             Action::PatchStatus { patch, .. } => self.patch_source(patch, true, false).await,
             // It is read with its interest registered: `originals`.
-            Action::Read(original) | Action::ReadAnew(original) => Ok(Outcome::Seen(Err(originals::unread(original)))),
+            Action::Read(original) | Action::ReadAnew(original) => Ok(Outcome::Seen(Err(original.unread()))),
             Action::LookForSource => {
                 let found = self.read_source(None).await;
                 if let Ok(found) = &found {

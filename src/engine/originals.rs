@@ -49,7 +49,7 @@ pub async fn read(
     original: &Original,
     anew: bool,
 ) -> Sight<Vec<Arc<Value>>> {
-    let Some(scope) = scope(executor, original.side) else { return Err(unread(original)) };
+    let Some(scope) = scope(executor, original.side) else { return Err(original.unread()) };
     let cluster = executor.cluster_at(original.side);
     let key = |name: &str| Key::new(cluster.clone(), original.namespace.as_str(), name);
     let labels = match &original.pick {
@@ -106,11 +106,6 @@ pub async fn read(
             there().map(|(_, object)| value(object)).collect()
         }
     }
-}
-
-/// A related object that was not read.
-pub fn unread(original: &Original) -> Reason {
-    Reason::unseen(format!("{original} is not read yet"))
 }
 
 /// Where a side is watched; `None` before it was reached.

@@ -233,6 +233,11 @@ impl Default for Originals {
 }
 
 impl Original {
+    /// Why nothing is known of it before it is read.
+    pub fn unread(&self) -> Reason {
+        Reason::unseen(format!("{self} is not read yet"))
+    }
+
     /// Whether an object is meant. One without a namespace may be in any.
     pub fn is(&self, object: &Value) -> bool {
         self.resource.may_have(object)
@@ -667,7 +672,7 @@ impl Observed {
         let seen = match outcome {
             Outcome::Seen(seen) => seen,
             Outcome::Failed(failure) => Err(Reason::unseen(failure.detail)),
-            _ => Err(Reason::unseen(format!("{original} is not read yet"))),
+            _ => Err(original.unread()),
         };
         if let Originals::Read(read) = &mut self.related {
             read.insert(original.clone(), seen);

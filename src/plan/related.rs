@@ -416,7 +416,7 @@ pub fn lacking(rule: &RelatedRule, one: &Related) -> Option<Reason> {
     };
     match (&one.original, rule.on_missing) {
         (State::Present(_), _) => None,
-        (State::Unread(original), _) => Some(Reason::unseen(format!("{original} is not read yet"))),
+        (State::Unread(original), _) => Some(original.unread()),
         (State::Unseen(reason), _) => Some(reason.clone()),
         (State::Missing, RelatedMissing::Skip) => None,
         (State::Missing, RelatedMissing::Wait) => missing(Cause::Waiting),
