@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use parking_lot::MutexGuard;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -223,11 +224,7 @@ impl Pipeline {
             let followed = Followed { generation, waves: waves.to_vec(), started: Instant::now() };
             state.promotion.followed = Some(Arc::new(followed));
         }
-        let was_told = std::mem::replace(&mut state.promotion.is_told, true);
-        drop(state);
-        if !was_told {
-            self.told();
-        }
+        self.told(state);
         if !is_news {
             return;
         }
@@ -261,30 +258,29 @@ impl Pipeline {
             return self.no_release_is_under_way();
         }
         let recorded = state.promotion.recorded.take();
-        state.promotion = Promotion { recorded, is_told: true, ..Promotion::default() };
-        drop(state);
-        self.told();
+        state.promotion = Promotion { recorded, ..Promotion::default() };
+        self.told(state);
         self.controller.enqueue_for(&[self]);
     }
 
     /// It is known how far every release is: without one, what the state store says of it is over.
     pub fn no_release_is_under_way(&self) {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         let is_awaited = state.untold_release().is_some();
-        let is_news = !std::mem::replace(&mut state.promotion.is_told, true);
-        drop(state);
-        if is_news {
-            self.told();
-        }
+        self.told(state);
         if is_awaited {
             self.controller.enqueue_for(&[self]);
         }
     }
 
-    /// What waited for home waits no more.
-    fn told(&self) {
-        self.check_inventory();
-        self.controller.touch(Topic::Store(self.generation().target.cluster.clone()));
+    /// The engine has said how far the release is: what waited for home waits no more.
+    fn told(&self, mut state: MutexGuard<'_, State>) {
+        let was_told = std::mem::replace(&mut state.promotion.is_told, true);
+        drop(state);
+        if !was_told {
+            self.check_inventory();
+            self.controller.touch(Topic::Store(self.generation().target.cluster.clone()));
+        }
     }
 
     /// A reconcile with the candidate ended. `fails_anyway`: by the document in force, it would fail as well.
