@@ -556,7 +556,12 @@ impl<'a> Executor<'a> {
             let reply = at.get(&path).await?;
             let list: Value = at.parse(&reply)?;
             let items = list["items"].as_array().into_iter().flatten();
-            owned.extend(items.filter_map(|item| owned_object(item, kind, owners)));
+            owned.extend(items.filter_map(|item| {
+                let text = |field| metadata(item, field).to_owned();
+                let reference = Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") };
+                let is_owned = owners.iter().any(|owner| marks::is_ours(item, &reference, &Owner(owner.clone())));
+                is_owned.then(|| TargetObject::new(reference, Arc::new(item.clone())))
+            }));
         }
         Ok(owned)
     }
@@ -781,13 +786,6 @@ fn left_by_delete(answer: Arc<Value>) -> Outcome {
         true => Outcome::Object(answer),
         false => Outcome::Absent,
     }
-}
-
-fn owned_object(item: &Value, kind: &Kind, owners: &[String]) -> Option<TargetObject> {
-    let text = |field| metadata(item, field).to_owned();
-    let reference = Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") };
-    let is_owned = owners.iter().any(|owner| marks::is_ours(item, &reference, &Owner(owner.clone())));
-    is_owned.then(|| TargetObject::new(reference, Arc::new(item.clone())))
 }
 
 /// A newer version makes the plan stale; a status that the schema refuses is told leaf by leaf; all else is tried again.

@@ -225,16 +225,12 @@ impl<'a> Live<'a> {
     fn unrendered(&self, rule: &ObjectRule, id: &str, why: &Unrendered) -> Step {
         let row = decide(Stage::In, self.finalizer, Found::Absent, Wish::Unrendered);
         let mut reason = Reason::from(why.clone());
+        let mut read = rule.depends_on_related.iter().filter_map(|position| self.rendering.related.get(*position));
         // A process that starts sees what it reads a moment later: nobody is told until then.
-        if reason.cause == Cause::Waiting && self.reads_unseen(rule) {
+        if reason.cause == Cause::Waiting && read.any(|resolved| related::unseen(resolved) == Some(Cause::Unknown)) {
             reason.cause = Cause::Unknown;
         }
         Step::rest(reason).noted(self.observed, id, Some(row), About::default())
-    }
-
-    fn reads_unseen(&self, rule: &ObjectRule) -> bool {
-        let mut read = rule.depends_on_related.iter().filter_map(|position| self.rendering.related.get(*position));
-        read.any(|resolved| related::unseen(resolved) == Some(Cause::Unknown))
     }
 
     fn wanted(&self, rule: &ObjectRule, key: Option<&str>, id: &str, desired: &Desired) -> Step {

@@ -109,7 +109,10 @@ pub fn begin(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
     let place = place_within(mapping, observed, &scope)?;
     set_place(&place, &mut scope);
     let namespace_labels = namespace_labels(mapping, observed, &scope)?;
-    set_objects(mapping, observed, &place, &mut scope);
+    // The objects that exist are readable as `objects.<id>`.
+    for rule in mapping.objects.iter().filter(|rule| rule.copy.is_none()) {
+        scope.set_object(&rule.id, object_state(observed, rule, &place, |standing| standing.object.clone()));
+    }
     let related = related::resolve(mapping, observed, source, &place, &mut scope);
     set_vars(mapping, &mut scope);
     Ok(Rendering { place, objects: Vec::new(), related, namespace_labels, scope })
@@ -309,14 +312,6 @@ pub fn set_vars(mapping: &Mapping, scope: &mut Scope) {
     }
 }
 
-/// Makes the objects that exist readable as `objects.<id>`.
-fn set_objects(mapping: &Mapping, observed: &Observed, place: &Place, scope: &mut Scope) {
-    for rule in mapping.objects.iter().filter(|rule| rule.copy.is_none()) {
-        let state = object_state(observed, rule, place, |standing| standing.object.clone());
-        scope.set_object(&rule.id, state);
-    }
-}
-
 fn object_state(
     observed: &Observed,
     rule: &ObjectRule,
@@ -509,7 +504,9 @@ pub fn one(
         encode_string_data(&mut body);
     }
     let reference = reference(rule, place, scope)?;
-    let existing = existing_at(observed, rule, &reference);
+    // What it is written onto.
+    let owned = observed.objects.at(&reference).map(|owned| &owned.object);
+    let existing = owned.or_else(|| adoptable(observed, rule, &reference));
     let ignored = take(&mut body, &rule.ignore, existing);
     let once = take(&mut body, &rule.at_creation, existing);
     rule.generate.keys().for_each(|key| remove_pointer(&mut body, &key_pointer(key)));
@@ -557,12 +554,6 @@ fn of_whole_lists(mut ignored: Vec<(pointer::Place, Value)>, existing: &Value) -
     let merged = Lists::of(existing);
     ignored.retain(|(place, _)| place.there.is_some() && place.lists.iter().any(|list| merged.at(list).is_none()));
     ignored
-}
-
-/// What the object of a rule is written onto.
-fn existing_at<'o>(observed: &'o Observed, rule: &ObjectRule, reference: &Reference) -> Option<&'o Arc<Value>> {
-    let owned = observed.objects.at(reference);
-    owned.map(|owned| &owned.object).or_else(|| adoptable(observed, rule, reference))
 }
 
 /// An object that nobody owns, where a rule would have its own and takes such objects over.
