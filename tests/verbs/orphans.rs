@@ -182,8 +182,7 @@ async fn what_stands_for_nothing_is_listed_with_what_becomes_of_it() {
 /// One tenant that has accepted nothing keeps nobody from a look at all others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_workspace_that_has_not_accepted_a_claim_is_looked_at_without_what_that_hides() {
-    let related = "\
-  related:
+    let related = "  related:
     - {id: password, direction: ToTarget, resource: secrets.v1, from: {name: \"{{ placement.name }}-password\"}}
     - {id: access, direction: ToSource, resource: secrets.v1, from: {name: \"{{ placement.name }}-access\"}}
   objects:";
