@@ -282,8 +282,16 @@ impl Engine {
             return Next::GoesOn(Why::Unknown("the home cluster has not told yet how far releases are".to_owned()));
         }
         let release = document_hash(&candidate.text, &in_force.text);
+        let (of, progress) = (document_hash(&in_force.text, ""), self.progress(name));
+        let is_taken_back = |recorded: &Progress| {
+            recorded.in_force != of && progress.as_ref() != Some(recorded) && is_left_to(&in_force, recorded)
+        };
+        if self.recorded_releases.get(name).is_some_and(is_taken_back) {
+            // A step of this candidate would be recorded in its place.
+            return Next::GoesOn(Why::Unknown("home has not recorded yet what an earlier edit left".to_owned()));
+        }
         // That of a document before tells nothing.
-        let progress = self.progress(name).filter(|progress| progress.in_force == document_hash(&in_force.text, ""));
+        let progress = progress.filter(|progress| progress.in_force == of);
         if waves.is_empty() {
             return Next::Passes;
         }
@@ -591,6 +599,8 @@ mod tests {
             assert!(back.as_ref().is_none_or(is_of_file), "{case}, {is_edited}: {back:?}");
             let compared = back.and_then(|back| back.ledger).map(|ledger| ledger.former.to_vec());
             assert_eq!(compared, former, "{case}, {is_edited}");
+            let waits = matches!(engine.next_step("first"), Next::GoesOn(Why::Unknown(_)));
+            assert_eq!(waits, is_edited && former.is_some(), "{case}: the further edit waits for that");
         }
     }
 
