@@ -442,7 +442,7 @@ pub fn all_places(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
     place(mapping, observed, source).map(|place| all_in(&place.namespace).into()).unwrap_or_default()
 }
 
-/// Of what was begun.
+/// The same, where the rendering has begun.
 pub fn shared_places(mapping: &Mapping, begun: &Rendering) -> BTreeSet<String> {
     let Rendering { place, related, scope, .. } = begun;
     let rules = mapping.objects.iter().filter(|rule| rule.shared).filter_map(|rule| Some((rule, rule.copy?)));
