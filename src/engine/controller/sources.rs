@@ -380,13 +380,14 @@ impl Controller {
         }
     }
 
-    /// Another schema of the source's API is known at an address. What was decided with the former one may be another now.
+    /// Another schema of the source's API is known at an address. What was decided with the former one may be another now. Before this
+    /// controller has read one itself, that may be what another mapping had read.
     fn schema_changed(&self, scope: &WatchScope, former: Option<&str>) {
         self.touch(Topic::Schema(scope.endpoint.place().into()));
         if former.is_some() {
             info!(mapping = self.writer.mapping(), at = scope.endpoint.url(), "the schema of the source has changed");
-            self.enqueue_all();
         }
+        self.enqueue_all();
     }
 
     /// Whether the sources of every cluster are listed, and no cluster is still to be described.
