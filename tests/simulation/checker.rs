@@ -432,10 +432,12 @@ impl Checker {
         edition.filter(is_of).or_else(last).or_else(|| self.last_of(&made.owner.mapping))
     }
 
-    /// Whether that document says so. Without a file, it may also be the last one that was recorded.
+    /// Whether that document says so. Without a file, it may also be the last one that was recorded, or that home names.
     fn is_governed(&self, edition: Option<&Mapping>, made: &Made, says: impl Fn(&Mapping) -> bool) -> bool {
         let name = &made.owner.mapping;
-        let recorded = if edition.is_some_and(|one| one.name == *name) { None } else { self.recorded.get(name) };
+        let has_file = edition.is_some_and(|one| one.name == *name);
+        let records = [name.clone(), format!("{name}.targets")];
+        let recorded = records.iter().filter(|_| !has_file).filter_map(|record| self.recorded.get(record));
         self.governing(edition, made).into_iter().chain(recorded).any(says)
     }
 
