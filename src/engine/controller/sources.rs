@@ -387,7 +387,10 @@ impl Controller {
         if former.is_some() {
             info!(mapping = self.writer.mapping(), at = scope.endpoint.url(), "the schema of the source has changed");
         }
-        self.enqueue_all();
+        // Those of other addresses have a schema of their own.
+        let feed = self.sources.lock().feeds.get(&scope.endpoint.place()).cloned();
+        let keys = feed.iter().flat_map(|feed| feed.keys());
+        keys.filter(|key| self.is_engaged(&key.cluster)).for_each(|key| self.list_source(&key));
     }
 
     /// Whether the sources of every cluster are listed, and no cluster is still to be described.
