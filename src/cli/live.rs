@@ -14,7 +14,7 @@ use crate::mapping::{Mapping, Resource};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Body, Endpoint, Reply, RequestError};
 use crate::object::marks::Writer;
-use crate::object::metadata;
+use crate::object::{metadata, one_line};
 use crate::plan::TargetObject;
 use crate::survey::{Surveyor, TargetCluster};
 use crate::table;
@@ -142,7 +142,8 @@ impl Finding {
 
     fn for_people(&self) -> String {
         let Self { mapping, object, source, reason, why, .. } = self;
-        format!("{} {object} (mapping {mapping}, for {source})\n  {reason}: {why}\n", self.outcome.text())
+        let head = format!("{} {object} (mapping {mapping}, for {source})", self.outcome.text());
+        format!("{}\n  {reason}: {}\n", one_line(&head), one_line(why))
     }
 }
 
@@ -155,7 +156,7 @@ pub(super) fn report(findings: &[Finding], format: Format) -> anyhow::Result<Exi
     let mut exit = Exit::Success;
     for finding in findings {
         if let Outcome::Refused(why) = &finding.outcome {
-            eprintln!("refused: {}: {why}", finding.object);
+            eprintln!("{}", one_line(&format!("refused: {}: {why}", finding.object)));
             exit = Exit::Failure;
         }
     }
@@ -198,5 +199,27 @@ fn refused(error: RequestError) -> String {
     match error.is_conflict() {
         true => "it changed meanwhile; run the command again".to_owned(),
         false => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tenant writes the annotation that pins a source, and whoever writes on a target the annotations that name one.
+    #[test]
+    fn what_others_wrote_makes_no_line_of_a_finding() {
+        let finding = Finding {
+            outcome: Outcome::Kept,
+            mapping: "m".to_owned(),
+            object: "Widget default/a".to_owned(),
+            source: "acme\u{1b}[2J".to_owned(),
+            reason: "TargetChanged",
+            why: "it is pinned to a=b\nleft: nothing".to_owned(),
+        };
+        insta::assert_snapshot!(finding.for_people(), @r"
+        kept Widget default/a (mapping m, for acme\u{1b}[2J)
+          TargetChanged: it is pinned to a=b\nleft: nothing
+        ");
     }
 }

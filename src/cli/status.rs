@@ -18,7 +18,7 @@ use super::arguments::Format;
 use super::options::{Listen, listen};
 use super::terminal::count;
 use super::{Exit, Misconfigured, ask, terminal};
-use crate::object::with_namespace;
+use crate::object::{one_line, with_namespace};
 use crate::server::api::{Filter, Leader, Page, Source, SourceName, Status, Wrong};
 use crate::server::changes::Change;
 use crate::server::status::{MappingOverview, ReasonOverview};
@@ -168,7 +168,7 @@ fn change_row(change: &Change) -> [String; 4] {
 }
 
 fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
+    one_line(text.lines().next().unwrap_or_default()).into_owned()
 }
 
 fn mappings(status: &Status) -> String {
@@ -217,7 +217,8 @@ fn for_people(source: &Source) -> String {
     // Where there are several reasons, each stands before what it is about.
     let message = source.message.strip_prefix(&format!("{reason}: ")).unwrap_or(&source.message);
     let look = format!("sync-engine trace {mapping} {cluster} {title}");
-    format!("{title} of {cluster} (mapping {mapping}, target {target}), for {age}\n  {reason}: {message}\n  {look}\n")
+    let head = format!("{title} of {cluster} (mapping {mapping}, target {target}), for {age}");
+    [head, format!("  {reason}: {message}"), format!("  {look}")].map(|line| format!("{}\n", one_line(&line))).concat()
 }
 
 fn glance(status: &Status) -> String {

@@ -29,7 +29,7 @@ use crate::mapping::{Mapping, OnExit, Resource};
 use crate::multicluster::backoff::{Backoff, Jitter};
 use crate::multicluster::{Endpoint, RequestError};
 use crate::object::marks::{ENGINE, MANAGED_BY, MANAGER, Origin, Writer};
-use crate::object::{has_finalizer, metadata};
+use crate::object::{has_finalizer, metadata, one_line};
 use crate::plan::status::{says_not_selected, taken_back, without_condition};
 use crate::plan::{
     Action, Evidence, Observed, Phase, Reason, Source, is_needed, pins, release_finalizer, stays, unmarked,
@@ -353,13 +353,13 @@ impl Verb<'_> {
             .then(|| format!("{}, which may have objects on a target that is not read", count(kept.len(), "source")));
         let elsewhere = elsewhere.into_iter().map(|one| format!("{}: {ELSEWHERE}", title(one)));
         let left: Vec<_> = remains.unseen.iter().cloned().chain(unread).chain(elsewhere).collect();
-        text.extend(left.iter().map(|why| format!("\n  leave {why}")));
+        text.extend(left.iter().map(|why| format!("\n  leave {}", one_line(why))));
         (text, left.is_empty())
     }
 
     fn end_of_dry_run(self, engine: Option<&str>, exit: Exit) -> anyhow::Result<Exit> {
         for (_, why) in &self.left {
-            progress::print(&format!("leave {why}\n"))?;
+            progress::print(&format!("leave {}\n", one_line(why)))?;
         }
         match self.arguments.delete || self.arguments.release {
             true => eprintln!("nothing was written; add --yes to write"),
@@ -613,7 +613,7 @@ impl Verb<'_> {
             terminal::print("left: nothing\n")?;
             return Ok(exit);
         }
-        let lines: String = self.left.iter().map(|(_, why)| format!("  {why}\n")).collect();
+        let lines: String = self.left.iter().map(|(_, why)| format!("  {}\n", one_line(why))).collect();
         terminal::print(&format!("left:\n{lines}"))?;
         Ok(Exit::Failure)
     }

@@ -7,6 +7,7 @@ use crate::cli::arguments::Format;
 use crate::cli::difference::difference;
 use crate::cli::render::unmarked;
 use crate::mapping::{Mapping, Mode, Side};
+use crate::object::one_line;
 use crate::plan::rehearsal::Imagined;
 use crate::plan::{Action, Cause, Intent, Reason, Reasons, SourcePatch, status};
 use crate::table;
@@ -202,8 +203,8 @@ fn for_people(change: &Change, colours: bool) -> String {
     };
     let lines = change.lines();
     let painted = lines.lines().map(|line| painted(line, colours));
-    std::iter::once(head)
-        .chain(change.why.iter().map(|why| format!("  {why}")))
+    std::iter::once(one_line(&head).into_owned())
+        .chain(change.why.iter().map(|why| format!("  {}", one_line(why))))
         .chain(painted.map(|line| format!("  {line}")))
         .map(|line| format!("{}\n", line.trim_end()))
         .collect()
