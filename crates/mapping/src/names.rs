@@ -56,12 +56,15 @@ pub fn are(number: usize) -> &'static str {
     if number == 1 { "is" } else { "are" }
 }
 
-/// A text of tenants or servers for a line of a log or a terminal: what would end the line, move the cursor, colour what
-/// follows or turn it around is shown by its code point.
+/// Whether a character would end a line, move the cursor, colour what follows or turn it around.
+pub fn is_hidden(c: char) -> bool {
+    let is_line_or_direction =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || is_line_or_direction
+}
+
+/// A text of tenants or servers for a line of a log or a terminal: what is [hidden](is_hidden) is shown by its code point.
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    let is_hidden = |c: char| {
-        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }

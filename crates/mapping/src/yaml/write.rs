@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::names::is_hidden;
+
 /// Block style with two spaces a level, ending in a line break. Reads back as the same value, in YAML 1.1 and 1.2.
 pub fn write(value: &Value) -> String {
     let mut text = String::new();
@@ -82,10 +84,9 @@ fn is_literal(string: &str) -> bool {
         && body.split('\n').all(readable)
 }
 
-/// What a reader may take for a line break, or for nothing at all.
+/// What a reader may take for a line break, or for nothing at all, and what turns a line around: `diff` shows a tenant's texts.
 fn is_special(character: char) -> bool {
-    (character.is_control() && character != '\t')
-        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+    (is_hidden(character) && character != '\t') || matches!(character, '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 fn literal(string: &str, depth: usize, text: &mut String) {
@@ -109,7 +110,7 @@ fn inline_text(text: &str) -> String {
     if plain { text.to_owned() } else { quoted(text) }
 }
 
-/// JSON, with what YAML takes for a line break or a byte order mark escaped as well.
+/// JSON, with what is special escaped as well.
 fn quoted(text: &str) -> String {
     let mut json = String::new();
     for character in Value::from(text).to_string().chars() {
@@ -133,7 +134,8 @@ mod tests {
     fn reads_like_what_kubectl_shows() {
         let value = json!({
             "metadata": {"name": "db", "labels": {"app.kubernetes.io/name": "db", "on": "1"}, "annotations": {}},
-            "data": {"config": "a: 1\nb:\n\n  c\n", "tail": "one\ntwo", "odd": "a \nb", "port": "27017", "empty": ""},
+            "data": {"config": "a: 1\nb:\n\n  c\n", "tail": "one\ntwo", "odd": "a \nb", "port": "27017", "empty": "",
+                "turned": "a\n\u{202e}b"},
             "spec": {"members": 3, "ratio": 1.0, "hosts": ["a", {"b": [1, [2]], "c": null}], "none": []},
         });
         insta::assert_snapshot!(write(&value), @r#"
@@ -149,6 +151,7 @@ mod tests {
           tail: |-
             one
             two
+          turned: "a\n\u202eb"
         metadata:
           annotations: {}
           labels:
