@@ -42,10 +42,13 @@ pub fn patch(
     here: Option<Cause>,
     reasons: &mut Reasons,
 ) -> Option<Action> {
-    let wanted = wanted(mapping, observed, source, rendering, here, reasons);
+    let mut wanted = wanted(mapping, observed, source, rendering, here, reasons);
     if let Some(why) = &observed.answers.status_failed {
         reasons.push(Cause::StatusFailed, why.clone());
         return None;
+    }
+    if let Some(why) = keep_refused_conditions(observed, source, wanted.as_mut()) {
+        reasons.push(Cause::StatusFailed, format!("conditions: {why}"));
     }
     if is_withheld(observed, wanted.as_ref(), reasons) {
         return None;
@@ -60,9 +63,22 @@ fn write(mapping: &Mapping, source: &Value, wanted: Option<Value>) -> Option<Act
     }
     let leaf = |pointer: &str| Some((pointer.to_owned(), wanted.as_ref()?.pointer(pointer)?.clone()));
     let fields = mapping.status.fields.iter().filter_map(|field| leaf(&field.pointer));
-    let values = fields.chain(leaf("/conditions")).collect();
+    // What stays as it is was not refused.
+    let is_news = |(_, now): &(String, Value)| old.and_then(|old| old.get("conditions")) != Some(now);
+    let values = fields.chain(leaf(CONDITIONS).filter(is_news)).collect();
     let patch = guarded(source, Pointer::from_static("/status"), old, wanted);
     Some(Action::PatchStatus { patch, values })
+}
+
+/// Conditions that the consumer's server has refused as they are stay as they were, and are not sent again. Gives why.
+fn keep_refused_conditions<'o>(observed: &'o Observed, source: &Value, status: Option<&mut Value>) -> Option<&'o str> {
+    let (refused, why) = observed.answers.refused_status.get(CONDITIONS)?;
+    let status = status.filter(|status| status.get("conditions") == Some(refused))?;
+    match source.pointer("/status/conditions") {
+        Some(former) => status["conditions"] = former.clone(),
+        None => remove_pointer(status, CONDITIONS),
+    }
+    Some(why)
 }
 
 /// The patch that takes back what the mapping wrote, when a source leaves it: its fields and its conditions go, and
@@ -294,7 +310,7 @@ impl<'s> Draft<'s> {
     /// Sets one entry of `.status.conditions`; the time moves only with the status, and others' entries stay.
     fn set_condition(&mut self, kind: &str, condition: Condition) {
         let Self { observed, generation, .. } = *self;
-        if !knows(observed, "/conditions") {
+        if !knows(observed, CONDITIONS) {
             return;
         }
         let condition = Condition { message: cut_text(condition.message, MAX_TEXT), ..condition };
@@ -376,6 +392,10 @@ impl<'s> Draft<'s> {
     }
 }
 
+/// Where the conditions are in a status.
+const CONDITIONS: &str = "/conditions";
+/// Characters of the reason of a condition, as Kubernetes allows them.
+const MAX_REASON: usize = 1024;
 /// Characters of one text that goes to a consumer: what Kubernetes allows the message of a condition.
 const MAX_TEXT: usize = 32_768;
 /// Characters of a reason: a server's refusal can be as long as the object.
@@ -574,7 +594,8 @@ fn status_word(text: &str) -> Option<&'static str> {
 /// without any gives the type of the condition.
 fn reason_word(text: &str, kind: &str) -> String {
     let word = |text: &str| {
-        let word: String = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':')).collect();
+        let letters = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':'));
+        let word: String = letters.take(MAX_REASON).collect();
         word.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).trim_end_matches([',', ':']).to_owned()
     };
     let own = word(text);
@@ -595,7 +616,7 @@ fn unless_required(schema: Option<&Schema>, status: &mut Value, take: impl FnOnc
 fn without_empty_list(schema: Option<&Schema>, source: &Value, status: &mut Value) {
     let none = json!([]);
     if status["conditions"] == none && source["status"]["conditions"] != none {
-        unless_required(schema, status, |status| remove_pointer(status, "/conditions"));
+        unless_required(schema, status, |status| remove_pointer(status, CONDITIONS));
     }
 }
 
@@ -697,5 +718,5 @@ fn has_observed(standing: &TargetObject) -> bool {
 /// Leaves that were written and that the server's answer does not hold: dropped by its schema.
 pub fn dropped<'v>(written: &'v BTreeMap<String, Value>, answer: &Value) -> Vec<&'v str> {
     let is_dropped = |leaf: &&str| answer.pointer(&format!("/status{leaf}")).is_none();
-    written.keys().map(String::as_str).filter(|leaf| *leaf != "/conditions").filter(is_dropped).collect()
+    written.keys().map(String::as_str).filter(|leaf| *leaf != CONDITIONS).filter(is_dropped).collect()
 }

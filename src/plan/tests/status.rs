@@ -63,6 +63,15 @@ fn a_status_says_what_the_object_reports() {
             world.refused_status = vec![json!("Odd")];
         }, &plain,
             "StatusFailed; update status, update status; {'conditions':['Synced False StatusFailed part of the status could not be computed or written: status.phase: not in the enum'],'phase':'Pending','version':'8.0'}"),
+        ("conditions that the schema refuses are left as they were, and not sent again", |world| {
+            report(world, json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "reason": "Odd"}]}));
+            world.refused_status = vec![json!("Odd")];
+        }, &mirroring,
+            "StatusFailed; update status, update status; {'conditions':['Synced True Synced '],'phase':'Running'}"),
+        ("the reason of a condition is no longer than it may be", |world| {
+            report(world, json!({"conditions": [{"type": "Ready", "status": "True", "reason": "x".repeat(1 << 16)}]}));
+        }, &mirroring,
+            &format!("in sync; update status; {{'conditions':['Synced True Synced ','BackendReady True {} ','BackendHealthy Unknown NotReported '],'phase':'Pending'}}", "x".repeat(1024))),
         ("what a former document wrote goes", |world| {
             world.edit_source(|source| {
                 source["status"]["gone"] = json!({"leaf": 1, "others": 2});

@@ -355,9 +355,13 @@ impl World {
         Outcome::Seen(Ok(there.map(|(_, object)| Arc::new(object.clone())).collect()))
     }
 
-    /// The schema names every leaf that it refuses.
+    /// The schema names every leaf that it refuses: a value, or conditions of which one has that reason.
     fn patch_status(&mut self, patch: &Patch, values: &BTreeMap<String, Value>) -> Outcome {
-        let refused = values.iter().filter(|(_, value)| self.refused_status.contains(value));
+        let has_reason = |one: &Value| self.refused_status.contains(&one["reason"]);
+        let is_refused = |value: &Value| {
+            self.refused_status.contains(value) || value.as_array().is_some_and(|all| all.iter().any(has_reason))
+        };
+        let refused = values.iter().filter(|(_, value)| is_refused(value));
         let leaves: Vec<String> = refused.map(|(pointer, _)| pointer.clone()).collect();
         if leaves.is_empty() {
             self.patch_source(patch)
