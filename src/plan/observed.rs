@@ -20,7 +20,7 @@ use crate::mapping::{Kind, Mode, ObjectRule, OnExit, RELATED, Resource, Selector
 use crate::object::claims::{Claims, WRITE};
 use crate::object::hold::Hold;
 use crate::object::marks::{self, Origin, Owner, Reference, Writer};
-use crate::object::{Key, is_deleting, metadata, with_namespace};
+use crate::object::{Key, is_deleting, metadata, shortened, with_namespace};
 
 /// What may be unknown: what is known of it, or why it is out of sight. A plan waits for what is out of sight.
 pub type Sight<T> = Result<T, Reason>;
@@ -344,11 +344,17 @@ pub enum Outcome {
     StatusRefused { leaves: Vec<String>, why: String },
 }
 
+/// Characters of all reasons why requests failed that are remembered of one source.
+const MOST_FAILED: usize = 64 << 10;
+
 impl Answers {
-    /// What decides, without what is in objects that are foreign: who they belong to is enough.
+    /// What decides, without what is in objects that are foreign: who they belong to is enough. A thousand objects may have failed,
+    /// each with a text of a server.
     #[must_use]
     pub fn without_bodies(mut self) -> Self {
         self.foreign.values_mut().for_each(|object| *object = Arc::new(marks::head(object)));
+        let most = MOST_FAILED / self.failed.len().max(1);
+        self.failed.values_mut().for_each(|failure| failure.detail = shortened(&failure.detail, most));
         self
     }
 }

@@ -11,6 +11,8 @@ use crate::plan::trace::{Decided, Past};
 
 /// Decisions that are remembered of a source that is not in sync.
 const REMEMBERED: usize = 16;
+/// Bytes of them: each may have a reason of 4096 characters, and a tenant may have ten thousand such sources.
+const MOST_BYTES: usize = 16 << 10;
 
 impl Pipeline {
     /// Notes how a reconcile ended. `true`: the reason is news; or the source is in sync, and the log has said that it is not.
@@ -42,8 +44,10 @@ impl Pipeline {
                 past.decisions.push_back(decided);
             }
         }
-        if past.decisions.len() > REMEMBERED {
-            past.decisions.pop_front();
+        let bytes = |one: &Decided| one.why.len() + one.actions.iter().map(String::len).sum::<usize>();
+        let mut left: usize = past.decisions.iter().map(bytes).sum();
+        while past.decisions.len() > REMEMBERED || past.decisions.len() > 1 && left > MOST_BYTES {
+            left -= past.decisions.pop_front().as_ref().map_or(0, bytes);
         }
         past.waits_for = waits_for;
         past.answers = answers.map_or_else(|| std::mem::take(&mut past.answers), Answers::without_bodies);

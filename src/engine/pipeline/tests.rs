@@ -901,6 +901,31 @@ async fn the_last_sixteen_decisions_are_kept_while_a_source_is_not_in_sync() {
     assert!(pipeline.remembered(&key).is_none() && pipeline.tables() == rests);
 }
 
+/// A tenant may have ten thousand sources, each with a thousand objects that a server refuses at length, and change why each time.
+#[tokio::test]
+async fn what_is_remembered_of_a_source_is_small() {
+    let pipeline = pipeline(Lease::default());
+    let source = key("x");
+    let kind = Kind::new("", "v1", "ConfigMap");
+    for number in 0..20 {
+        let why = format!("{number}{}", "x".repeat(4096));
+        let failed = |object: usize| {
+            let failure = Reason { cause: Cause::Refused, detail: why.clone() };
+            (target_reference(&kind, &key(&object.to_string())), failure)
+        };
+        let answers = Answers { failed: (0..1000).map(failed).collect(), ..Answers::default() };
+        let (of_target, since, is_logged) = (None, Instant::now(), true);
+        let unsettled = Unsettled { cause: None, orphans: false, why: why.clone(), of_target, since, is_logged };
+        pipeline.settled(&source, Some(unsettled));
+        pipeline.remember(&source, Vec::new(), Some(answers), Vec::new());
+    }
+    let (past, answers, _) = pipeline.remembered(&source).expect("it is not in sync");
+    let latest = past.decisions.last().expect("decisions");
+    assert!(latest.why.starts_with("19x") && past.decisions.len() == 3, "{}", past.decisions.len());
+    let bytes: usize = answers.failed.values().map(|failure| failure.detail.len()).sum();
+    assert!(answers.failed.len() == 1000 && bytes < 100 << 10, "{bytes}");
+}
+
 /// What is out of sight for a moment, after a start or an edit, is not logged for each source, and nor is its end.
 #[tokio::test]
 async fn that_a_source_is_in_sync_again_is_news_where_the_log_has_it_as_not_in_sync() {
