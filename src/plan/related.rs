@@ -193,9 +193,9 @@ struct Places<'a> {
     own: OnceCell<Own<'a>>,
 }
 
-/// What the source itself has on this target: each by kind, namespace and name, and by uid.
+/// What the source itself has on this target: each by group, kind, namespace and name, and by uid.
 struct Own<'a> {
-    places: BTreeSet<(&'a str, &'a str, &'a str)>,
+    places: BTreeSet<[&'a str; 4]>,
     uids: BTreeSet<&'a str>,
 }
 
@@ -206,9 +206,10 @@ impl<'a> Own<'a> {
         Self { places: own().map(|one| Self::place(&one.object)).collect(), uids }
     }
 
-    fn place(object: &Value) -> (&str, &str, &str) {
-        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-        (kind, metadata(object, "namespace"), metadata(object, "name"))
+    fn place(object: &Value) -> [&str; 4] {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+        [group, text("kind"), metadata(object, "namespace"), metadata(object, "name")]
     }
 
     /// Whether an object is one of them, or one of them owns it. It may name thousands of owners.

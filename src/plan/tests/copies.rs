@@ -724,6 +724,18 @@ fn an_object_beside_the_source_makes_nothing_on_the_target_readable() {
     assert!(!world.objects.contains_key(&beside("db-chosen")), "{:?}", world.log);
 }
 
+/// A provider of a cloud has a kind `Secret` of its own.
+#[test]
+fn an_object_of_another_group_makes_nothing_of_its_kind_and_name_readable() {
+    let of_group = mapping(&IN_ONE_NAMESPACE.replace("kind: Database", "kind: Secret"));
+    let (mut world, name) = (of(&[]), "db-3m4xmurapsacz2fe");
+    world.edit_source(|source| source["spec"] = json!({"secretName": name}));
+    world.originals = vec![(Side::Target, secret("databases", name, json!({"password": "cA=="})))];
+    world.settle(&of_group);
+    assert!(world.objects.keys().any(|at| at.name == name), "{:?}", world.log);
+    assert!(!world.objects.contains_key(&beside("db-chosen")), "{:?}", world.log);
+}
+
 /// Two rules would overwrite the object of each other without an end.
 #[test]
 #[rustfmt::skip]
