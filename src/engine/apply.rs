@@ -26,7 +26,7 @@ use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::Cluster;
 use crate::multicluster::{ApiPath, Body, Endpoint, Object, PendingWrite, Reply, RequestError};
 use crate::object::marks::{self, Owner, Reference};
-use crate::object::{ClusterName, Key, decoded, json_text, metadata, shortened};
+use crate::object::{ClusterName, Key, decoded, json_text, list_items, metadata, shortened};
 use crate::plan::{Action, Cause, Intent, Outcome, Reason, SourcePatch, TargetObject};
 use crate::server::metrics::WriteResult;
 
@@ -554,13 +554,11 @@ impl<'a> Executor<'a> {
             let path = ApiPath::collection(&self.resource(kind)?, namespace)?.query("labelSelector", &selector);
             self.tally.sent(1);
             let reply = at.get(&path).await?;
-            let list: Value = at.parse(&reply)?;
-            let items = list["items"].as_array().into_iter().flatten();
-            owned.extend(items.filter_map(|item| {
-                let text = |field| metadata(item, field).to_owned();
+            owned.extend(list_items(at.parse(&reply)?).into_iter().filter_map(|item| {
+                let text = |field| metadata(&item, field).to_owned();
                 let reference = Reference { kind: kind.clone(), namespace: text("namespace"), name: text("name") };
-                let is_owned = owners.iter().any(|owner| marks::is_ours(item, &reference, &Owner(owner.clone())));
-                is_owned.then(|| TargetObject::new(reference, Arc::new(item.clone())))
+                let is_owned = owners.iter().any(|owner| marks::is_ours(&item, &reference, &Owner(owner.clone())));
+                is_owned.then(|| TargetObject::new(reference, Arc::new(item)))
             }));
         }
         Ok(owned)

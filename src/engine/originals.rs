@@ -14,7 +14,7 @@ use crate::multicluster::store::Cached;
 use crate::multicluster::watch::WatchState;
 use crate::multicluster::{ApiPath, Object, RequestError};
 use crate::object::claims::READ;
-use crate::object::{Key, metadata};
+use crate::object::{Key, list_items, metadata};
 use crate::plan::related::flood;
 use crate::plan::{Action, Cause, Original, Outcome, Pick, Reason, Sight};
 
@@ -138,13 +138,12 @@ async fn select(executor: &Executor<'_>, original: &Original, labels: String) ->
     executor.tally.sent(1);
     let reply = executor.at(original.side).get(&path).await.map_err(|error| failed(executor, &error))?;
     let list: Value = serde_json::from_slice(&reply.body).map_err(|error| Reason::unseen(error.to_string()))?;
-    Ok(items(&list, &original.namespace))
+    Ok(items(list, &original.namespace))
 }
 
 /// The items of a list in a namespace. For a cluster-scoped source, the server lists those of all namespaces.
-fn items(list: &Value, namespace: &str) -> Vec<Arc<Value>> {
-    let all = list["items"].as_array().into_iter().flatten();
-    all.filter(|item| metadata(item, "namespace") == namespace).map(|item| Arc::new(item.clone())).collect()
+fn items(list: Value, namespace: &str) -> Vec<Arc<Value>> {
+    list_items(list).into_iter().filter(|item| metadata(item, "namespace") == namespace).map(Arc::new).collect()
 }
 
 /// One uncached read of an object that the watch passed by.
@@ -190,7 +189,22 @@ mod tests {
     fn a_source_without_a_namespace_selects_in_none() {
         let list = json!({"items": [{"metadata": {"namespace": "a"}}, {"metadata": {"namespace": "b"}}, {}]});
         for (namespace, found) in [("a", 1), ("", 1), ("c", 0)] {
-            assert_eq!(items(&list, namespace).len(), found, "{namespace}");
+            assert_eq!(items(list.clone(), namespace).len(), found, "{namespace}");
         }
+    }
+
+    /// By its kind, the values of a Secret are left out of messages and traces, and an object of the source is known for its own.
+    #[test]
+    fn what_is_selected_says_what_it_is() {
+        let of_custom = json!({"apiVersion": "a.test/v1", "kind": "Db", "metadata": {}});
+        let list = |items: Value| json!({"apiVersion": "v1", "kind": "SecretList", "items": items});
+        let found = items(list(json!([{"metadata": {}}, of_custom, 7])), "");
+        let types: Vec<_> = found.iter().map(|one| (&one["apiVersion"], &one["kind"])).collect();
+        let [secret, db, none] = ["v1 Secret", "a.test/v1 Db", ""].map(str::to_owned);
+        let told = types.iter().map(|(version, kind)| {
+            [version, kind].map(|text| text.as_str().unwrap_or_default()).join(" ").trim().to_owned()
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [secret, db, none]);
+        assert!(items(json!("no list"), "").is_empty());
     }
 }

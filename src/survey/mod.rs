@@ -30,7 +30,7 @@ use crate::multicluster::raw::CLUSTER_ANNOTATION;
 use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
 use crate::object::claims::Claims;
 use crate::object::marks::{self, Origin, Writer};
-use crate::object::{ClusterName, Key, is_deleting, metadata};
+use crate::object::{ClusterName, Key, is_deleting, list_items, metadata};
 use crate::provider::kcp::{self, Binding, EndpointSlice};
 use crate::provider::members::Groups;
 
@@ -395,19 +395,7 @@ pub async fn items(endpoint: &Endpoint, resource: &Resource, label: Option<&str>
 }
 
 async fn list(endpoint: &Endpoint, path: &ApiPath) -> Result<Vec<Value>, RequestError> {
-    let list: Value = endpoint.parse(&get(endpoint, path).await?)?;
-    let (version, kind) = (list["apiVersion"].clone(), list["kind"].as_str().unwrap_or_default().to_owned());
-    let kind = kind.strip_suffix("List").unwrap_or(&kind).to_owned();
-    let items = list["items"].as_array().cloned().unwrap_or_default();
-    let named = |mut item: Value| {
-        // A server leaves them out of the items of its built-in kinds.
-        if item["kind"].is_null() {
-            item["apiVersion"] = version.clone();
-            item["kind"] = kind.clone().into();
-        }
-        item
-    };
-    Ok(items.into_iter().map(named).collect())
+    Ok(list_items(endpoint.parse(&get(endpoint, path).await?)?))
 }
 
 /// One object.

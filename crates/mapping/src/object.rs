@@ -125,6 +125,20 @@ fn of_metadata<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
     object.get("metadata").and_then(|metadata| metadata.get(field))
 }
 
+/// The items of a list, each with its type: a server leaves that out of the items of its built-in kinds.
+pub fn list_items(mut list: Value) -> Vec<Value> {
+    let mut field = |name: &str| list.get_mut(name).map(Value::take).unwrap_or_default();
+    let (version, kind, items) = (field("apiVersion"), field("kind"), field("items"));
+    let Value::Array(mut items) = items else { return Vec::new() };
+    if let Some(kind) = kind.as_str().and_then(|kind| kind.strip_suffix("List")) {
+        for item in items.iter_mut().filter_map(Value::as_object_mut).filter(|item| !item.contains_key("kind")) {
+            item.insert("apiVersion".to_owned(), version.clone());
+            item.insert("kind".to_owned(), kind.into());
+        }
+    }
+    items
+}
+
 /// `NAMESPACE/NAME`; of cluster-scoped objects, the name alone.
 pub fn with_namespace(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
