@@ -71,9 +71,30 @@ impl Engine {
             }
         }
         self.releases.send_replace(releases);
+        for (name, refused) in
+            wanted.iter().filter(|(name, refused)| is_same_term && before.get(*name) != Some(*refused))
+        {
+            self.refuse_again(name, refused);
+        }
         self.pipelines.values().for_each(|running| running.pipeline.home_read());
         self.follow_releases();
         self.judge_documents();
+    }
+
+    /// A person rejects once. That counts also where home has a further step of the same release meanwhile, or was put back to a
+    /// moment before it.
+    fn refuse_again(&self, name: &str, refused: &Progress) {
+        let Stage::Refused(why) = &refused.stage else { return };
+        if !self.waiting(name).is_some_and(|(one, entry)| one.release(entry) == refused.release) {
+            return;
+        }
+        match self.progress(name) {
+            None => self.set_progress(name, Some(refused.clone())),
+            Some(known) if known.stage.wave().is_some() && known.release == refused.release => {
+                self.set_refused(name, why);
+            }
+            Some(_) => {}
+        }
     }
 
     /// Home records from now on that a release is so far.
@@ -441,10 +462,12 @@ impl Engine {
         let Some((one, entry)) = self.waiting(name) else { return };
         let in_force = one.document();
         let refused = self.progress_of(name, &in_force, &entry.mapping, Stage::Refused(why.to_owned()));
-        let followed = self.progress(name).filter(|one| one.stage.wave().is_some() && one.in_force == refused.in_force);
-        let ledger = match followed {
-            Some(progress) => Some(self.ledger_back(name, &in_force, &progress)),
-            None => refused.ledger.clone(),
+        let known = self.progress(name).filter(|known| known.in_force == refused.in_force);
+        let ledger = match known {
+            Some(known) if known.stage.wave().is_some() => Some(self.ledger_back(name, &in_force, &known)),
+            // It went back, and home may not have recorded that yet.
+            Some(Progress { stage: Stage::Refused(_), ledger, .. }) => ledger,
+            _ => refused.ledger.clone(),
         };
         self.set_progress(name, Some(Progress { ledger, ..refused }));
     }
@@ -617,6 +640,9 @@ mod tests {
             ("the end of a record", None, wave(0), wave(0), true, None),
             ("the first wave", wave(0), None, None, true, wave(0)),
             ("another process has recorded a step", wave(1), wave(0), rejected(), true, rejected()),
+            ("a rejection, and a step that nobody knew of", rejected(), wave(0), wave(1), true, rejected()),
+            ("a rejection, and home was put back", rejected(), wave(0), None, true, rejected()),
+            ("a rejection that was recorded, and approved elsewhere", rejected(), rejected(), wave(0), true, wave(0)),
             ("another term", wave(1), wave(0), wave(0), false, wave(0)),
         ];
         for (case, wanted, before, now, is_same_term, then) in rows {
@@ -635,6 +661,26 @@ mod tests {
             let progress = of(now).map(|progress| ("first".to_owned(), progress)).into_iter().collect();
             engine.releases_known(Releases { term, asked, progress });
             assert_eq!(engine.progress("first").map(|progress| progress.stage), then, "{case}");
+        }
+    }
+
+    /// Home may not have recorded yet that it went back. What only the candidate made goes within the limits all the same.
+    #[tokio::test]
+    async fn a_candidate_that_is_rejected_once_it_went_back_keeps_the_ledger_of_that() {
+        let (mut engine, pipeline) = serving();
+        store(&pipeline, "");
+        let (in_force, candidate) =
+            (pipeline.generation().mapping.text.clone(), document("first", "ServiceAccount", ""));
+        write(&mut engine, candidate.clone());
+        let (release, in_force) = (document_hash(&candidate, &in_force), document_hash(&in_force, ""));
+        let stage = Stage::Wave(Underway::default());
+        home_says(&mut engine, Some(Progress { release, in_force, candidate: candidate.clone(), stage, ledger: None }));
+        for why in ["it went back", "a person rejected it"] {
+            engine.refuse_candidate("first", why);
+            let refused = engine.progress("first").expect("it is to be recorded");
+            assert_eq!(refused.stage, Stage::Refused(why.to_owned()));
+            let former = refused.ledger.map(|ledger| ledger.former.to_vec());
+            assert_eq!(former.as_deref(), Some(std::slice::from_ref(&candidate)), "{why}");
         }
     }
 
