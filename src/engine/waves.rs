@@ -462,6 +462,11 @@ impl Engine {
         let Some((one, entry)) = self.waiting(name) else { return };
         let in_force = one.document();
         let refused = self.progress_of(name, &in_force, &entry.mapping, Stage::Refused(why.to_owned()));
+        let refused = Progress { release: one.release(entry), ..refused };
+        if is_removal(entry) && self.progress(name).is_some_and(|known| known.ledger.is_some()) {
+            // What the document in force may still take away is recorded there.
+            return;
+        }
         let known = self.progress(name).filter(|known| known.in_force == refused.in_force);
         let ledger = match known {
             Some(known) if known.stage.wave().is_some() => Some(self.ledger_back(name, &in_force, &known)),
@@ -682,6 +687,20 @@ mod tests {
             let former = refused.ledger.map(|ledger| ledger.former.to_vec());
             assert_eq!(former.as_deref(), Some(std::slice::from_ref(&candidate)), "{why}");
         }
+    }
+
+    /// Once its consumers have deleted most sources, the limits would let it pass.
+    #[tokio::test]
+    async fn a_removal_that_a_person_rejected_is_refused_as_an_edit_is() {
+        let (mut engine, _) = engine(&[DEFAULT_TARGET]);
+        write(&mut engine, document("first", "ConfigMap", "  lifecycle: {onMappingRemoved: Delete}\n"));
+        store(&engine.pipelines_of("first").next().expect("it runs").clone(), "");
+        home_says(&mut engine, None);
+        engine.files = Arc::default();
+        engine.update();
+        assert!(engine.in_force.contains_key("first") && engine.refusal("first").is_none());
+        engine.refuse_candidate("first", "a person rejected it");
+        assert_eq!(engine.refusal("first").as_deref(), Some("it is not released: a person rejected it"));
     }
 
     /// A backup of home brings back its record and the name in the state store: nothing is under way that would be looked after.
