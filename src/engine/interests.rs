@@ -57,8 +57,6 @@ pub enum Topic {
     Binding(ClusterName),
     /// Whether the state store of a target is confirmed.
     Store(ClusterName),
-    /// Whether somebody has approved a deletion that is held.
-    Approval,
     /// Whether every source of the first lists was seen.
     PassComplete,
 }
@@ -347,7 +345,6 @@ fn in_words(interest: &Interest) -> Option<String> {
         Topic::Identity(cluster) => format!("the cluster {cluster} to be confirmed"),
         Topic::Binding(cluster) => format!("{cluster} to be engaged"),
         Topic::Store(cluster) => format!("the state store on {cluster} to be confirmed"),
-        Topic::Approval => "the deletions that are held to be approved".to_owned(),
         Topic::PassComplete => "every source to be looked at once".to_owned(),
     })
 }

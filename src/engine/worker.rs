@@ -377,10 +377,7 @@ async fn converge(
                 Loses::All if actions.is_empty() && reasons.is_in_sync() && is_missing_user(observed) => {
                     pipeline.uses_nothing(executor.key);
                 }
-                Loses::All => {}
-                Loses::Waits => {
-                    facts.read([Topic::Approval], || true, |waits| *waits);
-                }
+                Loses::All | Loses::Waits => {}
                 Loses::As(prune) => {
                     (observed.limits.prune, progress.is_compared) = (prune, true);
                     continue;
@@ -493,6 +490,7 @@ enum Loses {
     All,
     /// They are looked at again with this.
     As(Prune),
+    /// Whoever shares out the ledger queues the source.
     Waits,
 }
 

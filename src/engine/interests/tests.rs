@@ -42,13 +42,13 @@ fn a_change_wakes_its_readers_and_nobody_else() {
 fn objects_selections_and_topics_are_interests_of_their_own() {
     let index = Interests::default();
     let mut reader = index.reader(&key("a"));
-    reader.read([Topic::Approval], || (), |()| true);
+    reader.read([Topic::PassComplete], || (), |()| true);
     reader.selection(&Collection::Target, "owner", || ());
     reader.finish(true);
-    assert_eq!(woken(&index, &Interest::Topic(Topic::Approval)), ["a"]);
+    assert_eq!(woken(&index, &Interest::Topic(Topic::PassComplete)), ["a"]);
     assert_eq!(woken(&index, &Interest::Selection(Collection::Target, "owner".into())), ["a"]);
     assert_eq!(woken(&index, &object("owner")), [""; 0]);
-    assert_eq!(woken(&index, &Interest::Topic(Topic::PassComplete)), [""; 0]);
+    assert_eq!(woken(&index, &Interest::Topic(Topic::Schema("t".into()))), [""; 0]);
 }
 
 #[test]
@@ -58,11 +58,11 @@ fn what_siblings_read_is_of_one_run() {
     let mut sibling = reader.sibling();
     reader.object(&Collection::Target, &key("x"), || ());
     sibling.object(&Collection::Target, &key("x"), || ());
-    sibling.read([Topic::Approval], || (), |()| true);
+    sibling.read([Topic::PassComplete], || (), |()| true);
     reader.join(sibling);
     reader.finish(true);
     assert_eq!(index.size(), (1, 2));
-    assert_eq!(woken(&index, &Interest::Topic(Topic::Approval)), ["a"]);
+    assert_eq!(woken(&index, &Interest::Topic(Topic::PassComplete)), ["a"]);
 }
 
 /// A source with thousands of related objects reads each of them in several plans, and on several targets.
@@ -87,10 +87,10 @@ fn what_is_read_again_is_registered_once() {
 #[test]
 fn a_fact_wakes_who_reads_it_now_or_waits_for_it() {
     let index = Interests::default();
-    let topic = Interest::Topic(Topic::Approval);
+    let topic = Interest::Topic(Topic::PassComplete);
     for (is_open, waits) in [(false, true), (true, false), (true, true)] {
         let mut reader = index.reader(&key("a"));
-        reader.read([Topic::Approval], || (), |()| is_open);
+        reader.read([Topic::PassComplete], || (), |()| is_open);
         assert_eq!(woken(&index, &topic), ["a"], "the run is not over");
         reader.finish(waits);
         assert_eq!(index.size() == (1, 1), is_open && waits);
