@@ -266,7 +266,10 @@ impl Inventories {
         }
         let store = read(config_map);
         match store.as_ref().and_then(too_many) {
-            Some(named) => Err(self.endpoint.unreadable(&format!("the ConfigMap `{name}` names {named}"))),
+            Some(named) => {
+                let why = format!("the ConfigMap `{name}` names {named}: take those out that no document had");
+                Err(self.endpoint.unreadable(&why))
+            }
             None => Ok(store),
         }
     }
@@ -367,11 +370,10 @@ fn read(config_map: &Value) -> Option<Inventory> {
     })
 }
 
-/// Why a state store is not used: each kind is a watch, and who can write it could have the engine do nothing else.
-fn too_many(store: &Inventory) -> Option<String> {
+/// Why a state store is not used, and not written: each kind is a watch, and who can write it could have the engine do nothing else.
+pub(super) fn too_many(store: &Inventory) -> Option<String> {
     let kinds = count(store.kinds.len(), "kind");
-    let why = || format!("{kinds}, and {MOST_KINDS} are the most: take those out that no document had");
-    (store.kinds.len() > MOST_KINDS).then(why)
+    (store.kinds.len() > MOST_KINDS).then(|| format!("{kinds}, and {MOST_KINDS} are the most"))
 }
 
 /// The connection of the home cluster, as a state store tells it.

@@ -253,6 +253,11 @@ async fn confirm(
         // The document is in force again. A removal that is under way hits the version that it names, and no later one.
         wanted.recorded = Some(wanted.next_moment(pipeline.shared.settings.clock.now()));
     }
+    if let Some(named) = inventory::too_many(&wanted) {
+        // It would not be read again.
+        let why = format!("it would name {named}: edit the mapping in steps, for a kind leaves once it has no object");
+        return Err(unreadable(generation, &why).into());
+    }
     let told = tell_home(pipeline, generation, &wanted, permit, unanswered).await;
     unanswered.is_home_untold = told.is_err();
     let is_new = found.as_ref().is_none_or(is_other);

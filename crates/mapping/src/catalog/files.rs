@@ -1,5 +1,6 @@
 //! One file, parsed, compiled and checked once for as long as its content stays.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,6 +12,9 @@ use crate::yaml;
 
 /// Bytes of a mapping's document: a ConfigMap has 1 MiB, and the record of a release holds several documents.
 const LARGEST: usize = 256 << 10;
+
+/// Kinds of its objects. A state store names those of the document before as well, and is read with twice as many.
+const MOST_KINDS: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct File {
@@ -61,6 +65,14 @@ impl Document {
             let message = format!("the mapping has {} bytes; more than {LARGEST} are not kept", document.text.len());
             let finding = Finding::new("SE0010", document.span.start..document.span.start, message);
             findings.push(finding.help("divide it among several mappings"));
+        }
+        if let Some(Compiled::Mapping(mapping)) = &compiled {
+            let kinds: BTreeSet<_> = mapping.objects.iter().map(|rule| &rule.kind).collect();
+            if kinds.len() > MOST_KINDS {
+                let message = format!("its objects are of {} kinds; more than {MOST_KINDS} are not kept", kinds.len());
+                let finding = Finding::new("SE0010", document.span.start..document.span.start, message);
+                findings.push(finding.help("divide it among several mappings"));
+            }
         }
         if findings.iter().any(|finding| is_error(finding.code)) {
             compiled = None;

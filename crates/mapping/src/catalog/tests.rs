@@ -210,6 +210,23 @@ fn a_mapping_that_is_too_large_is_refused_and_a_file_of_several_is_not() {
     assert!(world.catalog.mapping("c").is_none());
 }
 
+/// Each kind is a watch, and the state store has to name them beside those of the document before.
+#[test]
+fn a_mapping_with_too_many_kinds_is_refused() {
+    let (mut world, good) = (World::default(), mapping("a", "x: $.x"));
+    let (before, after) = good.split_once("    - id: w\n").expect("objects");
+    let object = |number: usize| {
+        format!("    - {{id: o{number}, template: {{apiVersion: example.com/v1, kind: Kind{number}}}}}\n")
+    };
+    let mut with = |kinds: usize| {
+        let others: String = (1..kinds).map(object).collect();
+        world.write("a.yaml", &format!("{before}{others}    - id: w\n{after}"))
+    };
+    assert!(!with(128).contains("error"));
+    let refused = with(129);
+    assert!(refused.contains("a.yaml:1:1: error[SE0010]: its objects are of 129 kinds"), "{refused}");
+}
+
 /// What is missing may be in what is broken, whichever file it stood in.
 #[test]
 fn nothing_is_removed_while_a_file_is_broken() {
