@@ -17,7 +17,7 @@ use super::pipeline::learned::{LATE_REQUEST, Late};
 use super::pipeline::{Generation, NOT_READ, Pipeline};
 use super::serving::{compiled, names_other_sources, other_document};
 use super::slots::Slot;
-use super::target::is_removed;
+use super::target::{is_removed, other_version};
 use super::{DEFAULT_TARGET, Event};
 use crate::health::{Condition, Level};
 use crate::mapping::{Kind, Mapping, Side, SourceClusters};
@@ -249,6 +249,7 @@ async fn confirm(
         return Err(Doubt { found: found.filter(is_heeded).map(Box::new), ..why.into() });
     }
     let mut wanted = wanted(pipeline, generation, found.as_ref(), source, unused);
+    follow_versions(pipeline, generation, &mut wanted).await;
     if generation.records() && unanswered.removal.may_come() {
         // The document is in force again. A removal that is under way hits the version that it names, and no later one.
         wanted.recorded = Some(wanted.next_moment(pipeline.shared.settings.clock.now()));
@@ -497,6 +498,29 @@ pub(super) fn wanted(
     wanted.plurals.extend(wanted.kinds.iter().filter_map(plural));
     wanted.plurals.retain(|kind, _| wanted.kinds.contains(kind));
     wanted
+}
+
+/// What a former document made of a kind whose version is no longer served is there in another one, and is followed in that.
+async fn follow_versions(pipeline: &Pipeline, generation: &Generation, wanted: &mut Inventory) {
+    let (followed, endpoint) = (pipeline.kinds(), generation.target.endpoint());
+    let candidate = pipeline.release_to_record().map(|candidate| candidate.document);
+    let is_named = |kind: &Kind| std::iter::once(&generation.mapping).chain(&candidate).any(|one| one.makes(kind));
+    let is_unserved = |kind: &Kind| match pipeline.kind_feed(kind) {
+        Some(feed) => feed.watch.state() == WatchState::NotServed && !feed.is_removed(),
+        // It may be followed in the other one already.
+        None => pipeline.is_store_read() && !followed.contains(kind),
+    };
+    let former =
+        wanted.plurals.iter().filter(|(kind, _)| kind.side == Side::Target && !is_named(kind) && is_unserved(kind));
+    let former: Vec<(Kind, String)> = former.map(|(kind, plural)| (kind.clone(), plural.clone())).collect();
+    for (kind, plural) in former {
+        let Ok(Some(version)) = other_version(&endpoint, &kind.resource(&plural)).await else { continue };
+        let other = Kind::new(kind.group.clone(), version, kind.kind.clone());
+        wanted.kinds.remove(&kind);
+        wanted.plurals.remove(&kind);
+        wanted.kinds.insert(other.clone());
+        wanted.plurals.insert(other, plural);
+    }
 }
 
 /// Since when each kind that the mapping does not name has no objects. It may get one as long as a request may come late.

@@ -18,7 +18,7 @@ use crate::multicluster::connection::Connection;
 use crate::multicluster::identity::{IdentityState, cluster_identity};
 use crate::multicluster::permit::Epoch;
 use crate::multicluster::registry::{Cluster, WatchScope};
-use crate::multicluster::{ApiPath, Endpoint, RequestError};
+use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
 use crate::object::hash::tuple_hash;
 use crate::object::{ClusterName, InvalidName};
 
@@ -446,13 +446,54 @@ pub async fn is_resource_removed(endpoint: &Endpoint, resource: &Resource) -> Re
     Ok(is_missing && is_undefined(endpoint, resource).await?)
 }
 
+/// The version in which the objects of a resource are, where its own is not served. `None`: it is, or none is.
+pub async fn other_version(endpoint: &Endpoint, resource: &Resource) -> Result<Option<String>, RequestError> {
+    if resource.is_built_in() {
+        return Ok(None);
+    }
+    let Some(found) = definition(endpoint, resource).await? else { return Ok(None) };
+    let Definition { spec } = endpoint.parse(&found)?;
+    Ok(spec.served_instead(&resource.version))
+}
+
+#[derive(Deserialize)]
+struct Definition {
+    spec: DefinitionSpec,
+}
+
+#[derive(Deserialize)]
+struct DefinitionSpec {
+    versions: Vec<DefinedVersion>,
+}
+
+#[derive(Deserialize)]
+struct DefinedVersion {
+    name: String,
+    served: bool,
+    storage: bool,
+}
+
+impl DefinitionSpec {
+    /// The one in which objects are stored comes first.
+    fn served_instead(self, version: &str) -> Option<String> {
+        let served: Vec<DefinedVersion> = self.versions.into_iter().filter(|one| one.served).collect();
+        let is_served = served.iter().any(|one| one.name == version);
+        served.into_iter().filter(|_| !is_served).min_by_key(|one| !one.storage).map(|one| one.name)
+    }
+}
+
 /// Whether no CustomResourceDefinition has a resource, in any version.
 async fn is_undefined(endpoint: &Endpoint, resource: &Resource) -> Result<bool, RequestError> {
+    definition(endpoint, resource).await.map(|found| found.is_none())
+}
+
+/// The CustomResourceDefinition of a resource.
+async fn definition(endpoint: &Endpoint, resource: &Resource) -> Result<Option<Reply>, RequestError> {
     let definitions = Resource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let name = format!("{}.{}", resource.plural, resource.group);
     match endpoint.get(&ApiPath::object(&definitions, "", &name)?).await {
-        Ok(_) => Ok(false),
-        Err(error) if error.is_not_found_of(&name) => Ok(true),
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.is_not_found_of(&name) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -477,6 +518,24 @@ pub mod tests {
 
     pub fn connection() -> Arc<Connection> {
         connection_by(Connection::of_process)
+    }
+
+    #[test]
+    fn a_kind_whose_version_is_not_served_is_followed_in_the_one_in_which_it_is_stored() {
+        let spec = |versions: &[(&str, bool, bool)]| {
+            let of =
+                |&(name, served, storage): &(&str, bool, bool)| DefinedVersion { name: name.into(), served, storage };
+            DefinitionSpec { versions: versions.iter().map(of).collect() }
+        };
+        for (versions, instead) in [
+            (&[("v1", true, true), ("v2", true, false)][..], None),
+            (&[("v1", false, false), ("v2", true, false), ("v3", true, true)], Some("v3")),
+            (&[("v1", false, true), ("v2", true, false)], Some("v2")),
+            (&[("v2", true, true)], Some("v2")),
+            (&[("v1", false, true), ("v2", false, false)], None),
+        ] {
+            assert_eq!(spec(versions).served_instead("v1").as_deref(), instead, "{versions:?}");
+        }
     }
 
     #[tokio::test]

@@ -127,6 +127,19 @@ fn a_source_is_released_in_the_version_that_is_served() {
     holds(&forms(Kcp, &steps), 16);
 }
 
+/// What is left of it is seen in the other version, in which the state store names it from then on.
+#[test]
+fn a_kind_leaves_a_state_store_that_alone_names_it_after_its_version_is_gone() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::Toggle("widget"))),
+        (5_000, Action::Edit(Edit::Version(VERSIONS[1]))),
+        (5_000, Action::Version(Versions::Gone)),
+        (5_000, Action::Delete(X)),
+    ];
+    [Kcp, Plain].into_iter().for_each(|sources| holds(&forms(sources, &steps), 4));
+}
+
 /// The document in the file is held: it would delete what the one in force does not see, whose version is gone.
 #[test]
 fn a_source_is_released_where_the_document_in_force_has_a_version_that_was_gone_for_a_while() {

@@ -5,14 +5,14 @@ use sync_engine::engine::approval::{Decision, Record};
 use sync_engine::object::marks::HELD;
 use sync_engine::sandbox::{Admission, Request};
 
-use super::super::action::{Action, Edit, Forever, Roster, TENANTS, VERSIONS, Versions};
+use super::super::action::{Action, Edit, Forever, Roster, TENANTS, Versions};
 use super::super::checker::{AFTERMATH, Approved, RECORDS, state_store};
-use super::super::mapping::{GUEST, MAIN, MAPPINGS, Mapping, Rule, Spread, WIDGET};
+use super::super::mapping::{GUEST, MAIN, MAPPINGS, Mapping, Rule, Spread};
 use super::super::matrix::is_fault;
 use super::super::replicas;
 use super::super::server::{
-    Ahead, GROUP, Side, accept, binding, binding_url, merge, new_schema, no_widgets, serve_widgets, widget_versions,
-    widgets, workspace, workspace_url,
+    Ahead, Side, accept, binding, binding_url, merge, new_schema, no_widgets, serve_widgets, widget_versions, widgets,
+    workspace, workspace_url,
 };
 use super::{File, World, text};
 
@@ -171,20 +171,9 @@ impl World {
         self.serves(versions, &self.draft) || self.core(|core| core.checker.is_strict)
     }
 
-    /// Whether these serve what a document has, what those had that left their names, which are retained, and what the state stores
-    /// alone name: objects of it may remain.
+    /// Whether these serve what a document has, and what those had that left their names, which are retained.
     pub(super) fn serves(&self, versions: Versions, document: &Mapping) -> bool {
-        let has_widgets = document.rules.iter().any(|rule| rule.kind == WIDGET.kind);
         self.core(|core| {
-            let stores = MAPPINGS.iter().filter_map(|name| core.get(Side::Target, &state_store(name)));
-            let kinds: Vec<String> = stores.map(|store| store["data"]["kinds"].to_string()).collect();
-            let is_named = |version: &str| {
-                let widgets = format!("{GROUP}/{version} {}", WIDGET.kind);
-                kinds.iter().any(|kinds| kinds.contains(&widgets))
-            };
-            if !has_widgets && VERSIONS.iter().any(|version| is_named(version) && !versions.serves(version)) {
-                return false;
-            }
             let others = MAPPINGS.iter().filter(|name| **name != document.name);
             let mut former = others.filter_map(|name| core.checker.last_of(name));
             versions.serves(document.version) && former.all(|last| versions.serves(last.version))
