@@ -53,11 +53,17 @@ pub(super) fn read_material(paths: &[PathBuf]) -> Result<Files, Misconfigured> {
 }
 
 fn read_within(paths: &[PathBuf], most: u64) -> Result<Files, Misconfigured> {
-    let mut files = Files::default();
-    paths.iter().try_for_each(|path| add(&mut files, path, most))?;
+    let files = read_any(paths, most)?;
     if files == Files::default() {
         return Err(Misconfigured(format!("there is no *.yaml or *.yml in {}", listed(paths))));
     }
+    Ok(files)
+}
+
+/// The same where nothing need be found.
+fn read_any(paths: &[PathBuf], most: u64) -> Result<Files, Misconfigured> {
+    let mut files = Files::default();
+    paths.iter().try_for_each(|path| add(&mut files, path, most))?;
     Ok(files)
 }
 
@@ -98,11 +104,25 @@ pub(super) fn catalog(files: &Files) -> Catalog {
 /// # Errors
 /// Everything that is wrong, or that there is no mapping.
 pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
-    let catalog = catalog(&only_ours(mappings(paths)?));
-    let shown = listed(paths);
+    let catalog = all_good(mappings(paths)?, paths)?;
+    match catalog.mappings().next() {
+        None => Err(Misconfigured(format!("there is no mapping in {}", listed(paths)))),
+        Some(_) => Ok(catalog),
+    }
+}
+
+/// The same where the files of all mappings may be gone.
+///
+/// # Errors
+/// Everything that is wrong.
+pub(super) fn sound_if_any(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
+    all_good(mappings_if_any(paths)?, paths)
+}
+
+fn all_good(files: Files, paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
+    let catalog = catalog(&only_ours(files));
     match errors(&catalog) {
-        Some(errors) => Err(Misconfigured(format!("not every mapping in {shown} can be used\n\n{errors}"))),
-        None if catalog.mappings().next().is_none() => Err(Misconfigured(format!("there is no mapping in {shown}"))),
+        Some(errors) => Err(Misconfigured(format!("not every mapping in {} can be used\n\n{errors}", listed(paths)))),
         None => Ok(catalog),
     }
 }
@@ -158,7 +178,16 @@ pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Miscon
 /// # Errors
 /// As [`read`].
 pub(super) fn mappings(paths: &[PathBuf]) -> Result<Files, Misconfigured> {
-    read(&paths.iter().map(|path| folder_of_mappings(path)).collect::<Vec<_>>())
+    read(&folders_of_mappings(paths))
+}
+
+/// The same where the files of all mappings may be gone.
+pub(super) fn mappings_if_any(paths: &[PathBuf]) -> Result<Files, Misconfigured> {
+    read_any(&folders_of_mappings(paths), scan::MAX_FILE_BYTES)
+}
+
+fn folders_of_mappings(paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths.iter().map(|path| folder_of_mappings(path)).collect()
 }
 
 /// The folder `mappings` in a folder that has one; else the path itself.

@@ -52,6 +52,14 @@ impl LiveArguments {
     }
 }
 
+/// A wrong kubeconfig, engine id or namespace looks like an engine that has left nothing.
+pub(super) fn no_state_store<'a>(surveyor: &Surveyor, connections: impl Iterator<Item = &'a String>) -> String {
+    let Surveyor { engine, namespace, .. } = surveyor;
+    let names: Vec<_> = connections.map(String::as_str).collect();
+    let names = names.join(", ");
+    format!("there is no state store of engine {engine} in the namespace {namespace} of the connections {names}")
+}
+
 /// What there is to say of each mapping, for which its clusters are read.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 
-use super::live::{Finding, LiveArguments, Outcome, report, say_unread, survey, take_away};
+use super::live::{Finding, LiveArguments, Outcome, no_state_store, report, say_unread, survey, take_away};
 use super::{Exit, Misconfigured, ask, inputs, progress};
 use crate::catalog::{Catalog, Standing};
 use crate::engine::DEFAULT_TARGET;
@@ -64,11 +64,10 @@ fn reasons() -> impl TypedValueParser<Value = OrphanReason> {
 }
 
 pub(super) fn orphans(arguments: &OrphansArguments) -> anyhow::Result<Exit> {
-    let (catalog, surveyor) = arguments.live.open()?;
+    let (catalog, surveyor) = if arguments.retained { arguments.open_retained()? } else { arguments.live.open()? };
     let (schemas, _) = arguments.live.from.schemas()?;
     let verb = Verb { arguments, surveyor: &surveyor, schemas: ConsumerSchemas::new(schemas) };
-    let retained = if arguments.retained { Some(ask(verb.retained(&catalog))?) } else { None };
-    let findings = survey(retained.as_ref().unwrap_or(&catalog), async |mapping| verb.of_mapping(mapping).await)?;
+    let findings = survey(&catalog, async |mapping| verb.of_mapping(mapping).await)?;
     let exit = report(&findings, arguments.live.output)?;
     if findings.is_empty() && arguments.object.is_empty() {
         eprintln!("no such object is orphaned");
@@ -77,6 +76,43 @@ pub(super) fn orphans(arguments: &OrphansArguments) -> anyhow::Result<Exit> {
 }
 
 impl OrphansArguments {
+    /// The mappings of files and state stores, and how to read their clusters. The file of each of them may be gone.
+    fn open_retained(&self) -> anyhow::Result<(Catalog, Surveyor)> {
+        let own = inputs::sound_if_any(&self.live.from.mappings)?;
+        let mut surveyor = self.live.connections.surveyor_of(&self.live.which, &own)?;
+        let all = ask(self.retained(&own, &surveyor))?;
+        surveyor.providers = all.provider_kinds();
+        Ok((all, surveyor))
+    }
+
+    /// The catalog with the mappings that only state stores know.
+    async fn retained(&self, own: &Catalog, surveyor: &Surveyor) -> anyhow::Result<Catalog> {
+        let mut targets: BTreeSet<&str> = own.mappings().map(|(_, one)| surveyor.target_name(&one.mapping)).collect();
+        targets.insert(&surveyor.home);
+        targets.extend(surveyor.connections.contains_key(DEFAULT_TARGET).then_some(DEFAULT_TARGET));
+        let mut documents = BTreeMap::new();
+        let unseen = |why: Unseen| Misconfigured(format!("the state stores cannot be read: {why}"));
+        let endpoint = |name: &str| Ok((name.to_owned(), surveyor.connection(name).map_err(unseen)?.endpoint()));
+        let targets = targets.into_iter().map(endpoint).collect::<Result<BTreeMap<_, _>, Misconfigured>>()?;
+        for (target, stores) in surveyor.stores(&targets).await {
+            let unread = |why| Misconfigured(format!("target `{target}`: the state stores cannot be read: {why}"));
+            let stores = stores.map_err(unread)?;
+            let of_store = |store: Inventory| (store.mapping.clone(), store.documents());
+            documents.extend(stores.into_iter().map(of_store));
+        }
+        let files = inputs::only_ours(inputs::mappings_if_any(&self.live.from.mappings)?);
+        let (all, _) = Catalog::default().update(&files, &documents);
+        for (name, _) in all.mappings().filter(|(_, entry)| entry.standing == Standing::Retained) {
+            progress::say(&format!(
+                "mapping `{name}`: its file is gone; its last document is read from the state store"
+            ));
+        }
+        if all.mappings().next().is_none() {
+            progress::say(&no_state_store(surveyor, targets.keys()));
+        }
+        Ok(all)
+    }
+
     fn selects(&self, orphan: &Orphan) -> bool {
         let object = orphan.object.reference.to_string();
         let is_named = || self.named().any(|name| name == object);
@@ -106,30 +142,6 @@ struct Verb<'a> {
 }
 
 impl Verb<'_> {
-    /// The catalog with the mappings that only state stores know.
-    async fn retained(&self, catalog: &Catalog) -> anyhow::Result<Catalog> {
-        let of = catalog.mappings().map(|(_, entry)| self.surveyor.target_name(&entry.mapping));
-        let mut targets: BTreeSet<&str> = of.collect();
-        targets.extend([DEFAULT_TARGET, &self.surveyor.home]);
-        let mut documents = BTreeMap::new();
-        let endpoint = |name: &str| Ok((name.to_owned(), self.surveyor.connection(name)?.endpoint()));
-        let targets = targets.into_iter().map(endpoint).collect::<Result<BTreeMap<_, _>, Unseen>>()?;
-        for (target, stores) in self.surveyor.stores(&targets).await {
-            let unread = |why| Misconfigured(format!("target `{target}`: the state stores cannot be read: {why}"));
-            let stores = stores.map_err(unread)?;
-            let of_store = |store: Inventory| (store.mapping.clone(), store.documents());
-            documents.extend(stores.into_iter().map(of_store));
-        }
-        let files = inputs::only_ours(self.arguments.live.from.inputs()?);
-        let (all, _) = Catalog::default().update(&files, &documents);
-        for (name, _) in all.mappings().filter(|(_, entry)| entry.standing == Standing::Retained) {
-            progress::say(&format!(
-                "mapping `{name}`: its file is gone; its last document is read from the state store"
-            ));
-        }
-        Ok(all)
-    }
-
     async fn of_mapping(&self, mapping: &Mapping) -> Result<Vec<Finding>, Unseen> {
         let whole = self.surveyor.whole(&self.schemas, mapping).await?;
         warn(self.surveyor, mapping, &whole);

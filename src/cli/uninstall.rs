@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::arguments::{ADVANCED, Connections, Format, MachineArguments, WhichArguments, duration};
-use super::live::{act, path_of, report, take_away};
+use super::live::{act, no_state_store, path_of, report, take_away};
 use super::lost_target::{self, Found};
 use super::options::{Listen, listen};
 use super::terminal::{self, count};
@@ -146,7 +146,7 @@ impl Verb<'_> {
         self.read_stores().await;
         let catalog = self.catalog()?;
         if catalog.mappings().next().is_none() {
-            let nothing = self.nothing();
+            let nothing = no_state_store(&self.surveyor, self.surveyor.connections.keys());
             if is_of_target {
                 return Err(Misconfigured(format!("{nothing}; give the files of the mappings with --mappings")).into());
             }
@@ -261,14 +261,6 @@ impl Verb<'_> {
         let (known, places) = self.stores.entry(store.mapping.clone()).or_default();
         places.extend(Some(at).filter(|_| !store.is_list));
         *known = if known.mapping.is_empty() { store } else { std::mem::take(known).and(store) };
-    }
-
-    /// A wrong kubeconfig, engine id or namespace looks like an engine that has left nothing.
-    fn nothing(&self) -> String {
-        let Surveyor { engine, namespace, .. } = &self.surveyor;
-        let names: Vec<_> = self.surveyor.connections.keys().map(String::as_str).collect();
-        let names = names.join(", ");
-        format!("there is no state store of engine {engine} in the namespace {namespace} of the connections {names}")
     }
 
     /// The mappings of state stores and of files.

@@ -378,6 +378,26 @@ async fn a_mapping_without_a_file_is_read_from_its_state_store() {
     stderr:
     mapping `old`: its file is gone; its last document is read from the state store
     ");
+    // The last file is gone as well.
+    let without_files = |flags: &[&str]| {
+        std::fs::create_dir_all(scene.root.path().join("none")).expect("a folder");
+        let connections = ["ROOT/none", "--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
+        let arguments = [&["orphans"][..], &connections, flags].concat();
+        tokio::task::block_in_place(|| shown_in(&scene.root, &arguments))
+    };
+    let found = without_files(&["--retained"]);
+    assert!(found.starts_with("exit 0\n") && found.contains("SourceMissing"), "{found}");
+    assert_snapshot!(without_files(&["--retained", "--engine-id", "other"]), @r"
+    exit 0
+    stderr:
+    there is no state store of engine other in the namespace sync-engine of the connections target
+    no such object is orphaned
+    ");
+    assert_snapshot!(without_files(&[]), @r"
+    exit 3
+    stderr:
+    error: there is no *.yaml or *.yml in `ROOT/none`
+    ");
     let object = scene.placed_object("a");
     scene.orphans(&["--retained", "--object", "ConfigMap", &object, "--delete", "--yes"]);
     assert!(scene.object("a").is_none());
