@@ -60,7 +60,8 @@ pub async fn read(
     let of = Arc::new(Related { at, clusters, resource, labels: labels.clone() });
     let collection = Collection::Related(of.clone());
     let claims = executor.cluster.spec.claims.as_ref().filter(|_| original.side == Side::Source);
-    if let Some(why) = claims.and_then(|claims| claims.lacking(&original.resource, READ)) {
+    let wanted = executor.generation.mapping.verbs_beside(&original.resource);
+    if let Some(why) = claims.and_then(|claims| claims.lacking_of(&original.resource, READ, wanted)) {
         // Once it is accepted, the cluster is engaged anew.
         return Err(Reason { cause: Cause::ClaimNotAccepted, detail: why });
     }

@@ -166,7 +166,8 @@ impl Scene<'_> {
     async fn original(&self, original: &Original) -> Result<Outcome, RequestError> {
         let Original { side, resource, namespace, pick } = original;
         let claims = self.cluster.claims.as_ref().filter(|_| *side == Side::Source);
-        if let Some(detail) = claims.and_then(|claims| claims.lacking(resource, READ)) {
+        let wanted = self.mapping.verbs_beside(resource);
+        if let Some(detail) = claims.and_then(|claims| claims.lacking_of(resource, READ, wanted)) {
             return Ok(Outcome::Seen(Err(Reason { cause: Cause::ClaimNotAccepted, detail })));
         }
         let endpoint = self.endpoint(*side);

@@ -51,6 +51,7 @@ pub use provider::{ClusterProvider, Part, WorkspaceType};
 
 use expression::Expression;
 use jsonpath::JsonPath;
+use object::claims::{READ, WRITE};
 use placement::Placement;
 use pointer::Pointer;
 use template::{Template, Text};
@@ -483,6 +484,14 @@ impl Mapping {
     /// The side that its objects are on, copies of related objects aside.
     pub fn side(&self) -> Side {
         if self.is_beside() { Side::Source } else { Side::Target }
+    }
+
+    /// What the engine does with a resource in the clusters of sources.
+    pub fn verbs_beside(&self, resource: &Resource) -> &'static [&'static str] {
+        let is_written = |kind: &Kind| {
+            kind.side == Side::Source && kind.resource(&kind.plural()).group_plural() == resource.group_plural()
+        };
+        if self.objects.iter().any(|rule| is_written(&rule.kind)) { WRITE } else { READ }
     }
 
     /// Whether the objects of one source go to several targets at a time.

@@ -37,7 +37,7 @@ fn strip_seen(world: &mut World) {
 fn release(world: &mut World) {
     let (reference, known) = known(world);
     let object = TargetObject::new(reference.clone(), Arc::new(world.object("Database").clone()));
-    world.execute(&give_up(&object, Evidence::Person));
+    world.execute(&mapping(DATABASES), &give_up(&object, Evidence::Person));
     world.seen.objects.stripped.insert(reference, known);
     world.log.clear();
 }

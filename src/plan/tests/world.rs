@@ -222,7 +222,7 @@ impl World {
                 if action.verb().is_some() {
                     writes = writes.checked_sub(1)?;
                 }
-                let outcome = answer(&action).unwrap_or_else(|| self.execute(&action));
+                let outcome = answer(&action).unwrap_or_else(|| self.execute(mapping, &action));
                 let refused = matches!(outcome, Outcome::StatusRefused { .. });
                 observed.absorb(&action, outcome);
                 if let Some(then) = last.clone().filter(|_| !refused) {
@@ -320,7 +320,7 @@ impl World {
         self.take_log().iter().map(short).collect()
     }
 
-    pub fn execute(&mut self, action: &Action) -> Outcome {
+    pub fn execute(&mut self, mapping: &Mapping, action: &Action) -> Outcome {
         self.log.push(action.to_string());
         let about = action.reference().map_or("source", |reference| &reference.kind.kind).to_owned();
         self.because.extend(action.because().map(|because| (about, because)));
@@ -330,7 +330,7 @@ impl World {
         match action {
             Action::PatchSource { patch, .. } => self.patch_source(patch),
             Action::PatchStatus { patch, values } => self.patch_status(patch, values),
-            Action::Read(original) | Action::ReadAnew(original) => self.read(original),
+            Action::Read(original) | Action::ReadAnew(original) => self.read(mapping, original),
             Action::LookForSource => Outcome::Absent,
             Action::Sweep { owners, namespaces, objects, .. } => self.sweep(owners, namespaces, objects),
             Action::CreateNamespace { name, .. } => {
@@ -345,10 +345,11 @@ impl World {
         }
     }
 
-    fn read(&mut self, original: &Original) -> Outcome {
+    fn read(&mut self, mapping: &Mapping, original: &Original) -> Outcome {
         self.log.pop();
         let claims = self.seen.consumer.claims.as_ref().filter(|_| original.side == Side::Source);
-        if let Some(detail) = claims.and_then(|claims| claims.lacking(&original.resource, READ)) {
+        let wanted = mapping.verbs_beside(&original.resource);
+        if let Some(detail) = claims.and_then(|claims| claims.lacking_of(&original.resource, READ, wanted)) {
             return Outcome::Seen(Err(Reason { cause: Cause::ClaimNotAccepted, detail }));
         }
         let there = self.originals.iter().filter(|(side, object)| *side == original.side && original.is(object));

@@ -49,9 +49,17 @@ impl Claims {
 
     /// What has to be done before a resource can be used with these verbs; `None`: nothing.
     pub fn lacking(&self, resource: &Resource, verbs: &[&str]) -> Option<String> {
+        self.lacking_of(resource, verbs, verbs)
+    }
+
+    /// The same where more verbs are wanted than are needed now. All are told at once, as far as the APIExport asks for them: a
+    /// binding has one entry for each resource.
+    pub fn lacking_of(&self, resource: &Resource, verbs: &[&str], wanted: &[&str]) -> Option<String> {
         if self.accepted.have(resource, verbs) {
             return None;
         }
+        let only_needed = self.asks_not(resource, wanted) && !self.asks_not(resource, verbs);
+        let verbs = if only_needed { verbs } else { wanted };
         let Resource { group, plural, .. } = resource;
         if self.asks_not(resource, verbs) {
             return Some(format!(

@@ -198,6 +198,15 @@ mod tests {
                 insta::assert_snapshot!(lacking(asked), @r#"the APIExport of the service does not ask for the permission claim for secrets with the verbs get, list. Its provider has to add to `spec.permissionClaims` of the APIExport: {group: "", resource: secrets, verbs: [get, list]}"#);
             }
         }
+        let accept = |asked: serde_json::Value| {
+            let status = json!({"phase": "Bound", "exportPermissionClaims": [{"resource": "secrets", "verbs": asked}]});
+            let binding: Binding = serde_json::from_value(json!({"status": status})).unwrap();
+            let why = binding.claims().lacking_of(&secrets, &["get"], &["get", "create"]).unwrap();
+            why.contains("has not accepted").then(|| why.contains("verbs: [get, create]"))
+        };
+        assert_eq!(accept(json!(["*"])), Some(true), "all verbs at once");
+        assert_eq!(accept(json!(["get", "list"])), Some(false), "nobody can accept what is not asked for");
+        assert_eq!(accept(json!(["list"])), None, "its provider has to ask first");
     }
 
     #[test]
