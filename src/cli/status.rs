@@ -70,7 +70,7 @@ pub(super) fn status(arguments: &StatusArguments) -> anyhow::Result<Exit> {
         let sources: Vec<Source> = pages(arguments, "sources")?;
         let text = || sources.iter().map(for_people).collect();
         let rows = sources.iter().map(source_row);
-        let table = || table::table(["REASON", "FOR", "SOURCE", "CLUSTER", "MAPPING", "TARGET"], rows);
+        let table = || table::table(["REASON", "FOR", "SOURCE", "WORKSPACE", "MAPPING", "TARGET"], rows);
         terminal::print(&arguments.output.shown(text, table, &sources))?;
         return Ok(if sources.is_empty() { Exit::Success } else { Exit::Failure });
     }
@@ -207,17 +207,18 @@ pub(super) fn age(seconds: u64) -> String {
 }
 
 fn source_row(source: &Source) -> [String; 6] {
-    let Source { of: SourceName { mapping, cluster, namespace, name, target }, reason, seconds, .. } = source;
-    let title = with_namespace(namespace, name);
-    [reason.clone(), age(*seconds), title, cluster.clone(), mapping.clone(), target.clone()]
+    let SourceName { mapping, cluster, namespace, name, target } = &source.of;
+    let (title, place) = (with_namespace(namespace, name), source.workspace.as_ref().unwrap_or(cluster));
+    [source.reason.clone(), age(source.seconds), title, place.clone(), mapping.clone(), target.clone()]
 }
 
 fn for_people(source: &Source) -> String {
-    let [reason, age, title, cluster, mapping, target] = source_row(source);
+    let [reason, age, title, place, mapping, target] = source_row(source);
     // Where there are several reasons, each stands before what it is about.
     let message = source.message.strip_prefix(&format!("{reason}: ")).unwrap_or(&source.message);
-    let look = format!("sync-engine trace {mapping} {cluster} {title}");
-    let head = format!("{title} of {cluster} (mapping {mapping}, target {target}), for {age}");
+    // The workspace of a path may be another one tomorrow.
+    let look = format!("sync-engine trace {mapping} {} {title}", source.of.cluster);
+    let head = format!("{title} of {place} (mapping {mapping}, target {target}), for {age}");
     [head, format!("  {reason}: {message}"), format!("  {look}")].map(|line| format!("{}\n", one_line(&line))).concat()
 }
 

@@ -61,8 +61,7 @@ impl Engine {
                 pipeline.grant(key, objects);
             } else {
                 *held.deletions.entry(pipeline.generation().target.name.clone()).or_default() += objects;
-                let source = pipeline.path_of(&key).map_or_else(|| key.to_string(), |path| key.at(&path));
-                held.show(format!("{source}: {}", count(objects, "object")));
+                held.show(format!("{}: {}", pipeline.title_of(&key), count(objects, "object")));
             }
         }
         let is_asked = !held.deletions.is_empty() || self.is_coming(name);

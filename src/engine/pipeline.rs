@@ -351,6 +351,11 @@ impl Pipeline {
         cluster.spec.path.clone()
     }
 
+    /// A source for people: with the path of its workspace, where that is known.
+    pub fn title_of(&self, key: &Key) -> String {
+        self.path_of(key).map_or_else(|| key.to_string(), |path| key.at(&path))
+    }
+
     /// A source is shown that was not, or is named by an object that it has.
     pub fn came_into_sight(&self, key: &Key) {
         self.state.lock().losses.listed(key);

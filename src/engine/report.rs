@@ -145,11 +145,12 @@ pub(super) fn blocked(pipeline: &Pipeline, held: Option<usize>) -> Option<Condit
     pipeline.each_unsettled(|key, how| {
         if how.cause.is_some_and(is_operators) {
             blocked += 1;
-            first.get_or_insert_with(|| format!("{key}: {}", how.why));
+            first.get_or_insert_with(|| (key.clone(), how.why.clone()));
         }
     });
-    let (sources, are, first) = (count(blocked, "source"), are(blocked), first?);
-    Some(Condition::degraded(format!("{sources} {are} blocked; the first is {first}")))
+    let (sources, are, (first, why)) = (count(blocked, "source"), are(blocked), first?);
+    let first = pipeline.title_of(&first);
+    Some(Condition::degraded(format!("{sources} {are} blocked; the first is {first}: {why}")))
 }
 
 #[cfg(test)]

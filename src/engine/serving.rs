@@ -786,7 +786,7 @@ fn served(all: &[&Arc<Pipeline>]) -> String {
     let clusters: BTreeSet<_> = sources.iter().map(|key| &key.cluster).collect();
     let (of_sources, of_clusters) = (count(sources.len(), "source"), count(clusters.len(), "cluster"));
     let carry = if sources.len() == 1 { "carries" } else { "carry" };
-    let first = sources.first().map(|key| format!("{} {}/{}", key.cluster, key.namespace, key.name));
+    let first = all.first().and_then(|one| Some(one.title_of(sources.first()?)));
     match first {
         Some(first) => {
             format!(", and {of_sources} of {of_clusters} {carry} its finalizer, the first is {first}")

@@ -38,6 +38,7 @@ impl api::Sources for Pipeline {
     fn not_synced(&self) -> Vec<api::Source> {
         let source = |(key, how): (Key, Unsettled)| api::Source {
             of: source_name(self, &key),
+            workspace: self.path_of(&key),
             reason: how.cause.unwrap_or(Cause::RequestFailed).as_str().to_owned(),
             message: how.why,
             seconds: how.since.elapsed().as_secs(),

@@ -86,6 +86,9 @@ pub struct Wrong {
 pub struct Source {
     #[serde(flatten)]
     pub of: SourceName,
+    /// The path of its workspace, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
     /// As the condition `Synced` has it.
     pub reason: String,
     pub message: String,
@@ -347,7 +350,7 @@ pub mod tests {
     pub fn source(name: &str, reason: &str) -> Source {
         let [mapping, cluster, namespace, name, target] = ["m", "c", "n", name, "target"].map(str::to_owned);
         let of = SourceName { mapping, cluster, namespace, name, target };
-        Source { of, reason: reason.to_owned(), message: String::new(), seconds: 1 }
+        Source { of, workspace: None, reason: reason.to_owned(), message: String::new(), seconds: 1 }
     }
 
     #[test]

@@ -230,6 +230,9 @@ async fn each_trouble_is_traced_on_a_running_engine() {
     tell(&scene, &console, "unrendered", "RenderFailed");
     tell(&scene, &console, "refused", "Refused");
     tell(&scene, &console, "claims", "ClaimNotAccepted");
+    let refused = ["status", "--console", &console, "--reason", "Refused"];
+    scene.shows(&refused, "default/refused of root:acme (mapping things, target target)");
+    scene.shows(&["status", "--console", &console], "the first is root:acme|default/refused: ");
     ["plain", "out", "hangs"].iter().for_each(|name| is_synced(&scene, &console, name));
 
     scene.kcp.merge(scene.things(), "default", "out", &json!({"metadata": {"labels": null}})).expect("an edit");
