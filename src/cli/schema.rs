@@ -38,6 +38,9 @@ The verb copies the APIResourceSchemas of the APIExports, the CustomResourceDefi
 kinds their part of the OpenAPI v3 document, each into a folder named after the connection. It overwrites these files and no \
 others.
 
+It reads more than an engine does: beside the rights that `sync-engine rbac` prints, it needs `get` of `apiresourceschemas` in the \
+workspaces of APIExports, and of the path `/openapi/v3/*` on targets.
+
 Exit codes: 0 every schema is copied; 1 some do not exist; 2 usage error; 3 a cluster cannot be read, or a mapping is wrong.";
 
 const BUILD_AFTER_HELP: &str = "\

@@ -113,6 +113,11 @@ pub enum Unseen {
     NoExport { name: String, place: String },
     #[error("there is no APIExportEndpointSlice of the APIExport `{name}` in {place}")]
     NoSlice { name: String, place: String },
+    #[error(
+        "{why}; an engine does not need this right, so `sync-engine rbac` does not print it: let your user get {what}, or give the \
+         kubeconfig of one who may"
+    )]
+    NotOfEngine { what: &'static str, why: RequestError },
     #[error(transparent)]
     Request(#[from] RequestError),
 }

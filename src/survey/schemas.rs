@@ -50,7 +50,9 @@ impl Surveyor {
         let found = self.export(export).await?;
         let workspace = self.workspace(export)?;
         for name in schema_names(&found) {
-            let schema = object(&workspace, &kcp::resource_schemas(), "", &name).await?;
+            let schema = object(&workspace, &kcp::resource_schemas(), "", &name).await;
+            let schema =
+                schema.map_err(|why| unread("`apiresourceschemas` of `apis.kcp.io` in that workspace", why))?;
             documents.insert(file(&export.connection, &name), scrubbed(schema));
         }
         Ok(())
@@ -83,7 +85,8 @@ impl Surveyor {
             }
         }
         for ((group, version), kinds) in builtin {
-            let found = published(&endpoint, &kinds).await?;
+            let found = published(&endpoint, &kinds).await;
+            let found = found.map_err(|why| unread("the path `/openapi/v3/*` of the target", why))?;
             let group = if group.is_empty() { "core" } else { &group };
             match found {
                 Some(found) => drop(documents.insert(file(target, &format!("openapi.{version}.{group}")), found)),
@@ -95,6 +98,11 @@ impl Surveyor {
         }
         Ok(())
     }
+}
+
+/// Of what no engine reads.
+fn unread(what: &'static str, why: RequestError) -> Unseen {
+    if why.is_forbidden() { Unseen::NotOfEngine { what, why } } else { why.into() }
 }
 
 fn file(connection: &str, name: &str) -> String {
@@ -116,7 +124,7 @@ async fn published(endpoint: &Endpoint, kinds: &[(Kind, Resource)]) -> Result<Op
     let Some((_, resource)) = kinds.first() else { return Ok(None) };
     match endpoint.get(&ApiPath::open_api(resource)?).await {
         Ok(reply) => Ok(serde_json::from_slice(&reply.body).ok().and_then(|document| excerpt(&document, kinds))),
-        Err(error) if error.retryable() => Err(error),
+        Err(error) if error.retryable() || error.is_forbidden() => Err(error),
         Err(_) => Ok(None),
     }
 }

@@ -4,8 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use insta::assert_snapshot;
+use sync_engine::sandbox::{Call, Failure, Fault};
 
 use super::live::Live;
+use super::orphans::MAPPING;
+use super::scene::{Scene, THINGS};
 use super::{read, shown_in};
 
 #[test]
@@ -45,6 +48,33 @@ fn what_is_not_to_be_had_is_said() {
     exit 3
     stderr:
     error: mapping `mongodb`: there is no APIExport `other`
+    ");
+}
+
+/// The rights of an engine do not suffice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rights_that_rbac_does_not_print_are_named() {
+    let scene = Scene::set(MAPPING, &[THINGS], &[], &[]).await;
+    let pull = || {
+        let flags = ["--schemas", "ROOT/schemas", "--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
+        tokio::task::block_in_place(|| shown_in(&scene.root, &[&["schema", "pull", "ROOT/maps"], &flags[..]].concat()))
+    };
+    let denied = |what: &str| Failure::status(403, "Forbidden", format!("{what} is forbidden: no"));
+    let refuse = |resource: &'static str| {
+        let denied = denied(resource);
+        move |call: &Call| (call.resource == resource).then(|| Fault::Refuse(denied.clone()))
+    };
+    scene.target.faults().inject(refuse("/openapi"));
+    assert_snapshot!(pull(), @"
+    exit 3
+    stderr:
+    error: mapping `things`: /openapi is forbidden: no (403 Forbidden); an engine does not need this right, so `sync-engine rbac` does not print it: let your user get the path `/openapi/v3/*` of the target, or give the kubeconfig of one who may
+    ");
+    scene.kcp.faults().inject(refuse("apiresourceschemas"));
+    assert_snapshot!(pull(), @"
+    exit 3
+    stderr:
+    error: mapping `things`: apiresourceschemas is forbidden: no (403 Forbidden); an engine does not need this right, so `sync-engine rbac` does not print it: let your user get `apiresourceschemas` of `apis.kcp.io` in that workspace, or give the kubeconfig of one who may
     ");
 }
 
