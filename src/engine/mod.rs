@@ -526,7 +526,7 @@ impl Engine {
         let wrong: Vec<String> = wrong.map(|diagnostic| diagnostic.render(false)).collect();
         let errors = wrong.len();
         for change in &update.changes {
-            info!(%change, "documents changed");
+            info!(%change, "documents in files changed");
             self.tell_change(change);
         }
         if update.changes.is_empty() && update.new_diagnostics.is_empty() {

@@ -751,10 +751,12 @@ impl Engine {
         }
         match reason {
             None => info!(mapping = name, why = text, "the document does not run yet"),
-            Some(reason) => {
-                error!(mapping = name, why = text, "the document does not run");
-                self.tell_provider(Some(name), true, reason, text);
-            }
+            // It waits as it was asked to, and runs once a person approves it.
+            Some("DocumentHeld") => warn!(mapping = name, why = text, "an edit is held"),
+            Some(_) => error!(mapping = name, why = text, "an edit is refused"),
+        }
+        if let Some(reason) = reason {
+            self.tell_provider(Some(name), true, reason, text);
         }
         self.tell_held();
     }

@@ -174,6 +174,28 @@ async fn all_that_is_wrong_in_files_is_reported_at_once() {
     assert_snapshot!("refused-edit", scene.shows(&["status", "--console", &console], "errors in documents"));
 }
 
+/// Nothing is wrong: the engine does what `release` asks of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_edit_is_a_warning_and_a_refused_one_an_error() {
+    let mapping = MAPPING.replace("  objects:\n", "  release: {maxLost: {objects: 0}}\n  objects:\n");
+    let scene = Scene::traced(&mapping).await;
+    scene.order("a");
+    let engine = scene.engine(&[]);
+    let console = engine.console();
+    scene.shows(&["status", "--console", &console], "things    1         1         2");
+    let edit = |text: String, said: &str| {
+        std::fs::write(scene.root.path().join("maps/a.yaml"), text).expect("a file");
+        engine.signal("HUP");
+        tokio::task::block_in_place(|| engine.line(said))
+    };
+    let (before, rest) = mapping.split_once("    - id: login\n").expect("the first object");
+    let (_, after) = rest.split_once("    - id: settings\n").expect("the second object");
+    let held = edit(format!("{before}    - id: settings\n{after}"), "an edit is held");
+    assert!(held.contains("WARN") && held.contains("`sync-engine approve things`"), "{held}");
+    let refused = edit(mapping.replace("things.v1", "gadgets.v1"), "an edit is refused");
+    assert!(refused.contains("ERROR"), "{refused}");
+}
+
 /// Each source has a trouble of its own.
 const TROUBLES: &str = "\
 apiVersion: sync-engine.dev/v1alpha1
