@@ -189,11 +189,15 @@ impl Offer {
                 What::Written(_, value) if field.path == at => Some(Value::from(value)),
                 _ => None,
             });
-            // The tenant's own namespace is the one that an operator may follow.
-            let own = matches!(kept.why, Why::Reach).then(|| Value::from("${{ placement.namespace }}"));
             if kept.required || value.is_some() {
                 let path = &kept.path[1..];
                 let schema = path.iter().fold(original, |schema, name| &schema["properties"][name]);
+                // The tenant's own namespace is the one that an operator may follow.
+                let own = match (kept.why, Form::of_schema(schema)) {
+                    (Why::Reach, Form::Text) => Some(Value::from("${{ placement.namespace }}")),
+                    (Why::Reach, Form::List) => Some(Value::from("${{ [placement.namespace] }}")),
+                    _ => None,
+                };
                 let sample = || sample::sample(schema, path.last().map_or("", String::as_str));
                 make_pointer(&mut literals, &pointer(path), value.or(own).unwrap_or_else(sample));
             }
@@ -397,5 +401,15 @@ mod tests {
         );
         let left = &offer.schema["properties"]["kubernetes"]["properties"];
         assert_eq!(left, &json!({"replicas": {"type": "integer"}}));
+
+        let reaching = json!({"type": "object", "required": ["from", "namespace"], "properties": {
+            "from": {"type": "object", "required": ["namespaces"], "properties": {
+                "namespaces": {"type": "array", "items": {"type": "string"}},
+            }},
+            "namespace": {"type": "string"},
+        }});
+        let own = super::offer("spec", &reaching, &[]).literals(&reaching, &[]);
+        let (one, list) = ("${{ placement.namespace }}", "${{ [placement.namespace] }}");
+        assert_eq!(own, json!({"from": {"namespaces": list}, "namespace": one}));
     }
 }

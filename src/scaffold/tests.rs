@@ -184,6 +184,36 @@ fn what_the_author_has_to_write_is_withheld_and_said() {
 }
 
 /// Of an operator that is not known, they are a comment.
+/// Velero takes all namespaces of the cluster where an object names none.
+#[test]
+fn what_would_reach_everywhere_without_a_value_is_written() {
+    let mut document = definition();
+    document["spec"]["group"] = "velero.io".into();
+    document["spec"]["names"] = json!({"kind": "Backup", "plural": "backups", "singular": "backup"});
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    let version = &mut document["spec"]["versions"][0];
+    version["additionalPrinterColumns"] = json!([]);
+    let fields = &mut version["schema"]["openAPIV3Schema"]["properties"];
+    fields["status"]["properties"]["failureReason"] = json!({"type": "string"});
+    fields["spec"]["required"] = json!(["ttl"]);
+    fields["spec"]["properties"] = json!({
+        "ttl": {"type": "string"}, "includedNamespaces": texts, "excludedNamespaces": texts,
+        "includeClusterResources": {"type": "boolean"},
+    });
+    let kit = made(document, &Wishes::default()).expect("a kit");
+    let mapping = file(&kit, "mappings/backup.yaml");
+    assert!(mapping.contains("includedNamespaces: ${{ [placement.namespace] }}"), "{mapping}");
+    let kept: Vec<String> = kit.kept.iter().map(ToString::to_string).collect();
+    assert_eq!(kept, ["spec.includeClusterResources", "spec.includedNamespaces"]);
+    let mut schemas = Schemas::default();
+    for path in ["schemas/apiresourceschema.yaml", "schemas/crd.yaml"] {
+        assert!(schemas.add_file(file(&kit, path).as_bytes()).is_empty(), "{path}");
+    }
+    let outcome = compile(&yaml::parse_one(mapping).expect("a document"));
+    let Some(Compiled::Mapping(mapping)) = outcome.compiled else { panic!("{:#?}", outcome.findings) };
+    assert_eq!(check(&mapping, &schemas), []);
+}
+
 #[test]
 fn secrets_that_consumers_name_are_listed() {
     let mut document = definition();
