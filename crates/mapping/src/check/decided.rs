@@ -248,6 +248,8 @@ fn is_free_at(one: &Type<'_>, rest: &[&str], in_texts: bool) -> bool {
         Type::Simple(form) => rest.is_empty() && (form.meets(Form::Text) || matches!(form, Form::Map | Form::List)),
         Type::Text(words) => in_texts && rest.is_empty() && is_any(words, &[]),
         Type::List(items) | Type::Keyed { values: items, .. } => is_any(items, rest),
+        // Its key can be any text.
+        Type::Entry(values) => rest.is_empty() || is_any(values, rest),
         Type::Merged(layers) => layers.iter().any(|layer| layer.is_consumers && is_any(&layer.types, rest)),
         Type::Map { fields, is_open } => {
             let mut written = fields.iter().filter(|(_, field)| field.is_consumers);

@@ -317,8 +317,11 @@ impl<'e, 's> Reads<'e, 's> {
                     let items = all.items();
                     let single = node.targets.len() == 1;
                     let mut inner = Environment::clone(&self.environment);
-                    for name in &node.targets {
-                        let types = if single { items.types.clone() } else { vec![Type::Any] };
+                    for (position, name) in (0..).zip(&node.targets) {
+                        let types = match single {
+                            true => items.types.clone(),
+                            false => items.step(&Segment::Index(position)).bound.types,
+                        };
                         let chosen = Some(&node.items).filter(|_| single);
                         inner.take_item(name, chosen, Bound::new(types, items.is_consumers));
                     }
@@ -386,7 +389,7 @@ impl<'e, 's> Reads<'e, 's> {
         let message = format!("`{}` does not exist{of}", step.written);
         let finding = Finding::new(code, step.place.clone(), message).label("no such field");
         self.findings.push(match one {
-            Type::Of(shape) if shape.view.form() == Form::List => {
+            Type::Of(_) | Type::List(_) if one.form() == Form::List => {
                 let before = step.before;
                 finding.help(format!(
                     "it is a list: `{before}[0].{name}` reads one item, `| map(attribute=\"{name}\")` all"
@@ -494,7 +497,7 @@ fn gives<'s>(call: &'s Call, arguments: &[Option<Bound<'s>>], below: Option<Boun
         ("list", _) => vec![Type::List(items().collect())],
         ("range", _) => vec![Type::List(vec![Type::Simple(Form::Integer)])],
         ("split", _) => vec![Type::List(vec![Type::Simple(Form::Text)])],
-        ("items", _) => vec![Type::List(vec![Type::List(vec![Type::Any])])],
+        ("items", _) => vec![Type::List(first().into_iter().map(|one| Type::Entry(one.entries())).collect())],
         ("map", _) => vec![Type::List(match (below, call.argument("filter")) {
             (Some(below), None) => or_default(below.types),
             (None, Some(Expr::Literal(Value::String(filter)))) => {

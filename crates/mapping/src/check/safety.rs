@@ -221,7 +221,7 @@ pub(super) fn subtree<'s>(
             Type::Of(shape) if shape.path.split(['.', '[']).next() == Some(Root::Source.as_str()) => {
                 Brought { kind, node, findings }.all(shape, place, DEPTH);
             }
-            Type::List(items) => subtree(kind, node, items, &place.item(), findings),
+            Type::List(items) | Type::Entry(items) => subtree(kind, node, items, &place.item(), findings),
             Type::Merged(layers) => {
                 let consumers = layers.iter().filter(|layer| layer.is_consumers);
                 consumers.for_each(|layer| subtree(kind, node, &layer.types, place, findings));

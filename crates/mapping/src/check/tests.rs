@@ -157,6 +157,30 @@ fn every_code_has_an_example_and_a_fix() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A fallback of another form takes no type away, and an entry of a map has those of its key and value.
+#[test]
+fn types_outlast_fallbacks_and_entries() {
+    let schemas = schemas();
+    let told = |text: &str| {
+        let object = "objects:\n  - {id: db, template: {apiVersion: v1, kind: ConfigMap, data: {x: \"TEXT\"}}}\n";
+        let findings = found(&framed(&object.replace("TEXT", text)), &schemas);
+        findings.into_iter().map(|finding| format!("{} {}", finding.code, finding.message)).collect::<Vec<_>>()
+    };
+    let missing = "does not exist in Database (example.com/v1)";
+    assert_eq!(
+        told("{{ (source.spec.users | default([])).name }}"),
+        [format!("SE0401 `(source.spec.users | default([])).name` {missing}")]
+    );
+    let sum = "SE0407 `+` cannot take a string and an integer";
+    assert_eq!(told("{{ (source.spec.tls | default('')).secret | default('') + 1 }}"), [sum]);
+    let entries = "source.spec.tls | default({}) | items";
+    let each = |names: &str, body: &str| told(&format!("{{% for {names} in {entries} %}}{body}{{% endfor %}}"));
+    assert_eq!(each("key, value", "{{ key + 1 }}"), [sum]);
+    assert_eq!(each("key, value", "{{ value.on }}"), [format!("SE0401 `value.on` {missing}")]);
+    assert_eq!(each("entry", "{{ entry[0] + 1 }}"), [sum]);
+    assert_eq!(each("entry", "{{ entry[0] }}={{ entry[1] }}"), Vec::<String>::new());
+}
+
 /// It has a `plan`, a storage, endpoints, a connection's secret and members' hosts, which the shipped schemas have not.
 #[test]
 fn the_full_document_is_checked_without_a_panic() {

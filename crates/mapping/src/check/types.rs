@@ -21,6 +21,8 @@ pub(super) enum Type<'s> {
     Of(Shape<'s>),
     /// A list of such items; without any, an empty one.
     List(Vec<Self>),
+    /// An entry of a map, as `items` gives it: its key, and such a value.
+    Entry(Vec<Self>),
     /// A map with these fields; `is_open`: it can have others.
     Map {
         fields: Vec<(String, Bound<'s>)>,
@@ -222,7 +224,8 @@ impl<'s> Bound<'s> {
         }
         // An empty map stands in for another in `x | default({})`: what it lacks can be absent.
         if !stepped.bound.types.is_empty() && stepped.optional.is_none() {
-            stepped.optional = stepped.unknown.iter().find(|one| !matches!(one, Type::Of(_))).cloned();
+            let is_map = |one: &&Type<'s>| one.form() == Form::Map && !matches!(one, Type::Of(_));
+            stepped.optional = stepped.unknown.iter().find(is_map).cloned();
         }
         stepped.bound.is_optional = self.is_optional || stepped.optional.is_some();
         stepped
@@ -299,7 +302,7 @@ impl<'s> Type<'s> {
             Self::Simple(form) => *form,
             Self::Text(_) => Form::Text,
             Self::Of(shape) => shape.view.form(),
-            Self::List(_) => Form::List,
+            Self::List(_) | Self::Entry(_) => Form::List,
             Self::Map { .. } | Self::Keyed { .. } | Self::Merged(_) => Form::Map,
         }
     }
@@ -310,6 +313,8 @@ impl<'s> Type<'s> {
         match (self, segment) {
             (Self::Of(shape), _) => shape.step(segment, is_consumers),
             (Self::List(items), Segment::Index(_)) => to(items.clone()),
+            (Self::Entry(_), Segment::Index(0 | -2)) => to(vec![Self::Simple(Form::Text)]),
+            (Self::Entry(values), Segment::Index(1 | -1)) => to(values.clone()),
             (Self::Keyed { values, lacks }, Segment::Key(_)) => {
                 Some(Bound { is_optional: *lacks, ..Bound::new(values.clone(), is_consumers) })
             }
@@ -322,7 +327,28 @@ impl<'s> Type<'s> {
                 None if *is_open => to(vec![Self::Any]),
                 None => None,
             },
+            // A list has no fields, and neither has a text.
+            (one, Segment::Key(_)) if !one.form().meets(Form::Map) => None,
             _ => to(vec![Self::Any]),
+        }
+    }
+
+    /// What its values are, where it is a map.
+    pub fn entries(self) -> Vec<Self> {
+        match self {
+            Self::Of(shape) if shape.view.form() == Form::Map => {
+                let kept = shape.view.fields().filter(|(name, _)| shape.keeps(name));
+                let fields = kept.map(|(name, view)| Self::Of(shape.field(name, view)));
+                let others = match shape.view.field("*") {
+                    Field::Known(view) => Some(Self::Of(shape.field("*", view))),
+                    Field::Open => Some(Self::Any),
+                    Field::Unknown => None,
+                };
+                fields.chain(others).collect()
+            }
+            Self::Map { fields, is_open: false } => fields.into_iter().flat_map(|(_, field)| field.types).collect(),
+            Self::Keyed { values, .. } => values,
+            _ => vec![Self::Any],
         }
     }
 
@@ -331,6 +357,7 @@ impl<'s> Type<'s> {
         match self {
             Self::Of(shape) if shape.view.form() != Form::Map => vec![shape.item().map_or(Self::Any, Self::Of)],
             Self::List(items) => items,
+            Self::Entry(values) => [vec![Self::Simple(Form::Text)], values].concat(),
             one if one.form() == Form::Map => vec![Self::Simple(Form::Text)],
             _ => vec![Self::Any],
         }
@@ -677,9 +704,10 @@ fn narrowed<'s>(types: Vec<Type<'s>>, fact: &Fact<'s>) -> Vec<Type<'s>> {
 
 /// A part of a list, or of a text.
 pub(super) fn sliced(one: Type<'_>) -> Type<'_> {
-    match one.form() {
-        Form::List => one,
-        Form::Text => Type::Simple(Form::Text),
+    match (one.form(), one) {
+        (_, one @ Type::Entry(_)) => Type::List(one.items()),
+        (Form::List, one) => one,
+        (Form::Text, _) => Type::Simple(Form::Text),
         _ => Type::Any,
     }
 }
