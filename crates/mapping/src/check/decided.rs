@@ -141,6 +141,7 @@ fn texts<'s>(types: &[Type<'s>]) -> Vec<Type<'s>> {
     let is_text = |one: &&Type<'s>| !matches!(one.form(), Form::Integer | Form::Number | Form::Boolean);
     let text = |one: &Type<'s>| match one {
         Type::Text(words) => Type::Text(texts(words)),
+        Type::Printed(_) => Type::Text(Vec::new()),
         one => one.clone(),
     };
     types.iter().filter(is_text).map(text).collect()
@@ -171,6 +172,7 @@ fn is_name(read: &str) -> bool {
 fn is_free_text(one: &Type<'_>) -> bool {
     match one {
         Type::Text(words) => words.iter().any(is_free_text),
+        Type::Printed(_) => false,
         Type::Of(shape) if is_name(&shape.path) => false,
         one => one.form().meets(Form::Text) && is_free_at(one, &[], true),
     }
@@ -247,6 +249,7 @@ fn is_free_at(one: &Type<'_>, rest: &[&str], in_texts: bool) -> bool {
         Type::Any => rest.is_empty(),
         Type::Simple(form) => rest.is_empty() && (form.meets(Form::Text) || matches!(form, Form::Map | Form::List)),
         Type::Text(words) => in_texts && rest.is_empty() && is_any(words, &[]),
+        Type::Printed(value) => in_texts && rest.is_empty() && is_free_at(value, &[], in_texts),
         Type::List(items) | Type::Keyed { values: items, .. } => is_any(items, rest),
         // Its key can be any text.
         Type::Entry(values) => rest.is_empty() || is_any(values, rest),

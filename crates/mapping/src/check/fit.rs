@@ -92,6 +92,19 @@ fn any_text(own: View<'_>, place: View<'_>) -> Option<Misfit> {
     Some(Misfit::Text(format!("{taken} in the consumers' schema, too")))
 }
 
+/// A value that a place does not take as text.
+fn printed(own: &Type<'_>, place: View<'_>) -> Option<Misfit> {
+    let values = match own {
+        Type::Literal(value) => vec![(*value).clone()],
+        Type::Of(shape) => shape.view.examples(),
+        _ => Vec::new(),
+    };
+    values.iter().find_map(|value| match literal(&Value::String(plain(value)), place)? {
+        Misfit::Value(why) => Some(Misfit::Choices(format!("{why}, and it can be `{}`", plain(value)))),
+        _ => None,
+    })
+}
+
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -125,10 +138,15 @@ fn compare<'s>(one: &Type<'s>, view: View<'s>, below: &str, depth: usize, found:
         other => {
             let (is, wanted) = (other.form(), view.form());
             let form = (!is.meets(wanted)).then_some(Misfit::Form { is, wanted });
-            form.or_else(|| if let Type::Of(shape) = other { choices(shape.view, view) } else { None })
+            form.or_else(|| match other {
+                Type::Of(shape) => choices(shape.view, view),
+                Type::Printed(value) => printed(value, view),
+                _ => None,
+            })
         }
     };
-    let path = || if let Type::Of(shape) = one { shape.path.clone() } else { String::new() };
+    let value: &Type<'s> = if let Type::Printed(value) = one { value } else { one };
+    let path = || if let Type::Of(shape) = value { shape.path.clone() } else { String::new() };
     if let Some(misfit) = misfit {
         return found.push(Mismatch::Misfit { path: path(), below: below.to_owned(), view, misfit });
     }

@@ -172,7 +172,7 @@ impl<'e, 's> Reads<'e, 's> {
                 let mut joined = Bound::made(Form::Text, &operands);
                 let is_word = |one: &Type<'s>| match one {
                     Type::Literal(Value::String(text)) => text.contains(char::is_alphanumeric),
-                    one => matches!(one, Type::Text(_)),
+                    one => matches!(one, Type::Text(_) | Type::Printed(_)),
                 };
                 // As of a text: it is more than a consumer's words.
                 if operands.iter().any(|operand| !operand.types.is_empty() && operand.types.iter().all(is_word)) {
@@ -487,7 +487,9 @@ fn gives<'s>(call: &'s Call, arguments: &[Option<Bound<'s>>], below: Option<Boun
     let is_number = |one: &Type<'s>| matches!(one.form(), Form::Integer | Form::Number | Form::Boolean);
     match (call.name(), call.function.gives) {
         // None of a consumer's words.
-        ("string", _) if !call.is_test() && first().iter().all(is_number) => vec![Type::Text(first())],
+        ("string", _) if !call.is_test() && first().iter().all(is_number) => {
+            first().into_iter().map(|one| Type::Printed(Box::new(one))).collect()
+        }
         (_, Gives::Always(form)) => vec![Type::Simple(form)],
         (_, Gives::Same) => first(),
         ("int", _) => or_default(vec![Type::Simple(Form::Integer)]),
@@ -535,7 +537,7 @@ fn excludes(types: &[Type<'_>], literal: &Value) -> Option<String> {
                 could.extend(choices.iter().map(Value::to_string));
             }
             Type::Literal(value) if *value != literal => could.push(value.to_string()),
-            Type::Simple(_) | Type::Text(_) if !one.form().meets(Form::of(literal)) => {
+            Type::Simple(_) | Type::Text(_) | Type::Printed(_) if !one.form().meets(Form::of(literal)) => {
                 could.push(one.form().name().to_owned());
             }
             Type::Of(shape) if !shape.view.is_nullable() => could.push(shape.view.form().name().to_owned()),

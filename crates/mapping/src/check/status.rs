@@ -338,7 +338,7 @@ fn misfitting(node: &Node, path: &str, view: View<'_>, misfit: &Misfit) -> Findi
 fn free_text(one: &Type<'_>, view: View<'_>) -> Option<String> {
     let choices = view.choices()?;
     match one {
-        Type::Simple(Form::Text) | Type::Text(_) => Some("any text can come here".to_owned()),
+        Type::Simple(Form::Text) | Type::Text(_) | Type::Printed(_) => Some("any text can come here".to_owned()),
         Type::Of(shape) if shape.view.form() == Form::Text => match shape.view.choices() {
             None => Some(format!("`{}` is any text", shape.path)),
             Some(values) => {

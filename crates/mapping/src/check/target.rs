@@ -12,7 +12,7 @@ use super::safety;
 use super::types::{Bound, Environment, Type, any_consumers, is_within};
 use crate::Kind;
 use crate::diagnostic::Finding;
-use crate::expression::{Expr, Expression, Segment};
+use crate::expression::{Expr, Expression, Piece, Segment};
 use crate::pointer::{Pointer, Step};
 use crate::schema::{Field, Form, View};
 use crate::template::{Content, Each, Entry, Tree};
@@ -78,6 +78,12 @@ impl<'s> Reads<'_, 's> {
                 let mut written = Bound::made(Form::Text, &printed);
                 let before = self.findings.len();
                 self.typed(node, &written.types, place);
+                if let [Piece::Print { .. }] = text.pieces() {
+                    let is_number = |form| matches!(form, Form::Integer | Form::Number | Form::Boolean);
+                    let numbers = printed.iter().flat_map(|bound| &bound.types).filter(|one| is_number(one.form()));
+                    let numbers: Vec<_> = numbers.map(|one| Type::Printed(Box::new(one.clone()))).collect();
+                    self.typed(node, &numbers, place);
+                }
                 if !written.is_consumers {
                     return written;
                 }

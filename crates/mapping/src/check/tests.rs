@@ -181,6 +181,26 @@ fn types_outlast_fallbacks_and_entries() {
     assert_eq!(each("entry", "{{ entry[0] }}={{ entry[1] }}"), Vec::<String>::new());
 }
 
+/// A number or a truth value is text where it is printed alone, and only some texts are taken.
+#[test]
+fn a_number_that_is_printed_is_tried_against_the_pattern_of_its_place() {
+    let schemas = schemas();
+    let told = |field: &str, value: &str| {
+        let spec = format!("{{type: ReplicaSet, size: 1, {field}: \"{value}\"}}");
+        let object = format!(
+            "objects:\n  - {{id: db, template: {{apiVersion: db.example.com/v1, kind: Cluster, spec: {spec}}}}}\n"
+        );
+        let findings = found(&framed(&object), &schemas).into_iter();
+        findings.map(|finding| format!("{} {}", finding.code, finding.help.unwrap_or_default())).collect::<Vec<_>>()
+    };
+    let refused = [r"SE0504 the pattern is `^[0-9]+\.[0-9]+$`, and it can be `1`"];
+    assert_eq!(told("version", "{{ source.spec.port }}"), refused);
+    assert_eq!(told("version", "${{ source.spec.port | string }}"), refused);
+    for (field, value) in [("version", "{{ source.spec.port }}.0"), ("members", "{{ source.spec.port }}")] {
+        assert_eq!(told(field, value), Vec::<String>::new(), "{field}: {value}");
+    }
+}
+
 /// It has a `plan`, a storage, endpoints, a connection's secret and members' hosts, which the shipped schemas have not.
 #[test]
 fn the_full_document_is_checked_without_a_panic() {

@@ -18,6 +18,8 @@ pub(super) enum Type<'s> {
     Simple(Form),
     /// A text that is never what a consumer writes alone; with the consumer's words in it.
     Text(Vec<Self>),
+    /// A number or a truth value as text.
+    Printed(Box<Self>),
     Of(Shape<'s>),
     /// A list of such items; without any, an empty one.
     List(Vec<Self>),
@@ -300,7 +302,7 @@ impl<'s> Type<'s> {
             Self::Any => Form::Any,
             Self::Literal(value) => Form::of(value),
             Self::Simple(form) => *form,
-            Self::Text(_) => Form::Text,
+            Self::Text(_) | Self::Printed(_) => Form::Text,
             Self::Of(shape) => shape.view.form(),
             Self::List(_) | Self::Entry(_) => Form::List,
             Self::Map { .. } | Self::Keyed { .. } | Self::Merged(_) => Form::Map,

@@ -154,6 +154,25 @@ impl<'s> View<'s> {
         self.form() == Form::Text && rules.iter().all(|rule| self.node.get(rule).is_none())
     }
 
+    /// Some values that a number or a truth value can be.
+    pub fn examples(self) -> Vec<Value> {
+        let rules = ["multipleOf", "x-kubernetes-validations", "allOf", "anyOf", "oneOf", "not"];
+        let is_exclusive = ["exclusiveMinimum", "exclusiveMaximum"].iter().any(|rule| self.node.get(rule).is_some());
+        if is_exclusive || rules.iter().any(|rule| self.node.get(rule).is_some()) {
+            return Vec::new();
+        }
+        match (self.choices(), self.form()) {
+            (Some(choices), _) => choices.iter().filter(|choice| !choice.is_null()).cloned().collect(),
+            (None, Form::Boolean) => vec![Value::Bool(true), Value::Bool(false)],
+            (None, Form::Integer) => {
+                let ends = ["minimum", "maximum"].map(|end| self.node[end].as_i64());
+                let ends: Vec<Value> = ends.into_iter().flatten().map(Value::from).collect();
+                if ends.is_empty() { vec![Value::from(1)] } else { ends }
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The items that a list has at least.
     pub fn min_items(self) -> u64 {
         self.node["minItems"].as_u64().unwrap_or_default()
