@@ -330,10 +330,14 @@ pub(super) fn check_sources(
         // Another process has released it meanwhile: nothing is deleted by the one before.
         Some(_) if !is_active && !went_unrecorded && !pipeline.is_replaced_by(found) => {}
         Some(_) => {
-            return Err(unreadable(
-                generation,
-                "it holds an earlier document, which goes on until this one is released",
-            ));
+            let why = match pipeline.is_replaced_by(found) {
+                false => "it holds an earlier document, which goes on until this one is released",
+                true => {
+                    "another process with this engine id has recorded another document there, which goes on until this one is \
+                     released: give all replicas the same files, and each other engine an id of its own (`--engine-id`)"
+                }
+            };
+            return Err(unreadable(generation, why));
         }
         None => {}
     }

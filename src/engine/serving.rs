@@ -350,6 +350,15 @@ impl Engine {
         if stage == Stage::Serving && file.is_some_and(|file| !waits_for_release(&document, &file.mapping)) {
             return self.released_elsewhere(name);
         }
+        if stage == Stage::Serving && file.is_some() && pipeline.is_replaced_by(&store) {
+            warn!(
+                mapping = name,
+                engine = self.shared.settings.engine,
+                connection = pipeline.generation().target.name,
+                "another process with this engine id released another document than the file has, and this one releases its own \
+                 again: give all replicas the same files, and each other engine an id of its own (`--engine-id`)"
+            );
+        }
         self.in_force.insert(name.clone(), InForce::new(document, stage));
         self.converge();
     }

@@ -719,7 +719,8 @@ async fn a_document_that_another_process_has_replaced_deletes_nothing() {
     for (second, is_later) in [(3, false), (7, true)] {
         let found = store("\"2\"", second);
         assert_eq!(pipeline.is_replaced_by(&found), is_later);
-        assert_eq!(check_sources(&pipeline, &pipeline.generation(), &found, &served()).is_err(), is_later);
+        let checked = check_sources(&pipeline, &pipeline.generation(), &found, &served());
+        assert_eq!(checked.is_err_and(|why| why.contains("another process with this engine id")), is_later);
     }
 }
 
