@@ -677,17 +677,25 @@ fn tells_of_another_engine(engine: &str, source: &Value) -> bool {
 fn message_of(cause: Cause) -> &'static str {
     match cause {
         Cause::TargetChanged => "the service moved to another cluster; its provider has to confirm the move",
-        Cause::Conflict => "a foreign object has the name that this one needs; it is left untouched",
+        Cause::Conflict => {
+            "a foreign object has the name that this one needs, and is left untouched; take another name, or ask the provider of \
+             the service"
+        }
         Cause::RenderFailed => "the object cannot be translated; see its spec, or ask the provider of the service",
-        Cause::IdentityChanged => "the service's mapping changed in a way that would replace what runs; it is kept",
+        Cause::IdentityChanged => {
+            "the service's mapping changed in a way that would replace what runs, which is kept; the provider of the service \
+             decides"
+        }
         Cause::Refused => "the service's cluster refused what this object asks for",
         Cause::ClaimNotAccepted => "the service may not use an object of the workspace that it needs",
-        Cause::Stuck => "the deletion takes unusually long",
+        Cause::Stuck => {
+            "the deletion takes unusually long; ask the provider of the service, unless the finalizer is yours"
+        }
         Cause::Deleting => "what it has is being deleted",
         Cause::Recreated => "what an earlier object of this name had still exists; the provider of the service decides",
         Cause::Held => "a change of the service would delete what this object has; its provider has to approve it",
         Cause::Retained => "the object or one of its clusters is not selected (any more); what is there is kept",
-        Cause::Orphaned => "what an earlier object of this name had is kept",
+        Cause::Orphaned => "what an earlier object of this name had is kept; the provider of the service decides",
         Cause::StatusFailed => "part of the status could not be computed or written",
         Cause::RequestFailed => "a request to the service's cluster failed; it is repeated",
         Cause::Waiting | Cause::Unknown => "waits for what it depends on",
@@ -703,6 +711,7 @@ fn explains(cause: Cause) -> bool {
             | Cause::StatusFailed
             | Cause::Waiting
             | Cause::Deleting
+            | Cause::Stuck
             | Cause::Refused
             | Cause::ClaimNotAccepted
     )

@@ -38,10 +38,11 @@ fn an_object_that_is_being_deleted() {
         ("is not stuck in its grace period", |world| deleted_at(world, "2027-01-15T09:00:00Z"), &plain,
             "Deleting; held, False Deleting; update status; ServiceAccount Database!"),
     ]);
-    for deleted in [false, true] {
+    // The consumer is told what holds it, also once it takes unusually long.
+    for (deleted, since) in [(false, "2027-01-15"), (true, "2027-01-15"), (false, "2026-01-01"), (true, "2026-01-01")] {
         let mut world = synced();
         if deleted { world.delete_source(); }
-        deleted_at(&mut world, "2027-01-15T07:59:00Z");
+        deleted_at(&mut world, &format!("{since}T07:59:00Z"));
         world.settle(&plain);
         assert!(world.message().contains("operator.example.dev/hold"), "{}", world.message());
     }

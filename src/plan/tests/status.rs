@@ -53,7 +53,7 @@ fn a_status_says_what_the_object_reports() {
         }, &mirroring,
             "in sync; update status; {'conditions':['BackendReady False nopods none in default','BackendHealthy Unknown NotReported ','Synced True Synced '],'phase':'Pending'}"),
         ("the object is somebody else's", |world| world.objects.extend([(world.reference("Database"), foreign())]), &mirroring,
-            "Conflict; create Database, update status; {'conditions':['BackendReady False nopods none in default','BackendHealthy Unknown NotReported ','Synced False Conflict a foreign object has the name that this one needs; it is left untouched'],'phase':'Pending'}"),
+            "Conflict; create Database, update status; {'conditions':['BackendReady False nopods none in default','BackendHealthy Unknown NotReported ','Synced False Conflict a foreign object has the name that this one needs, and is left untouched; take another name, or ask the provider of the service'],'phase':'Pending'}"),
     ], told);
     check_by(synced, &[
         ("of several values, what the document says; and a leaf that fails holds no other back", |world| report(world, json!({"phase": "Running", "many": ["a", "b"]})), &taking,
@@ -116,12 +116,12 @@ fn fields_and_conditions_are_told_by_the_engine_that_has_the_objects() {
     let mapping = changed("  status:\n", &format!("  status:\n{ready}"));
     steps(fresh().in_sync(&mapping), &[
         ("another mapping of the same engine has them", |world| made_by(world, "Database", "main"), &mapping,
-            "Conflict; create Database, update status; {'conditions':['Ready False Ready ','Synced False Conflict a foreign object has the name that this one needs; it is left untouched'],'phase':'Pending'}"),
+            "Conflict; create Database, update status; {'conditions':['Ready False Ready ','Synced False Conflict a foreign object has the name that this one needs, and is left untouched; take another name, or ask the provider of the service'],'phase':'Pending'}"),
         ("another engine has them, and says that they are ready", |world| {
             made_by(world, "Database", "west");
             world.edit_source(|source| source["status"]["conditions"][0]["status"] = json!("True"));
         }, &mapping,
-            "Conflict; create Database; {'conditions':['Ready True Ready ','Synced False Conflict a foreign object has the name that this one needs; it is left untouched'],'phase':'Pending'}"),
+            "Conflict; create Database; {'conditions':['Ready True Ready ','Synced False Conflict a foreign object has the name that this one needs, and is left untouched; take another name, or ask the provider of the service'],'phase':'Pending'}"),
         ("the source leaves this one's filter", leave_filter, &mapping,
             "in sync; list all, update status, release finalizer; {'conditions':['Ready True Ready ','Synced False NotSelected the object is not selected (any more)'],'phase':'Pending'}"),
     ], told);
