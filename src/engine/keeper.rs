@@ -132,7 +132,7 @@ impl Newest {
     /// the server may have passed meanwhile what they have heard of.
     fn read(&mut self, at: &str, version: &str, restored: &Epoch) {
         if *at == self.at && is_older(version, &self.version) {
-            warn!("the version of a state store went back: the server was restored to an earlier state");
+            warn!(identity = at, "the version of a state store went back: the server was restored to an earlier state");
             restored.advance_from(self.restored);
         }
         *self = Self { at: at.to_owned(), version: version.to_owned(), restored: restored.now() };

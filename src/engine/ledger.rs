@@ -192,7 +192,10 @@ impl Engine {
         }
         let Some(open) = self.ledgers.get_mut(name) else { return };
         let Some(held) = open.held.as_ref().filter(|held| held.is_within(&approved)) else {
-            return warn!(mapping = name, "something else is held than a person approved; nothing is released");
+            return warn!(
+                mapping = name,
+                "something else is held than a person approved; nothing is released, and `sync-engine approve` shows it"
+            );
         };
         let objects = held.lost();
         open.ledger.approve(open.spent, objects);

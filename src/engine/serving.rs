@@ -449,7 +449,10 @@ impl Engine {
     /// A person approves what a document that waits would do.
     pub(super) fn approve_candidate(&mut self, name: &str, held: &Held, approved: Held) {
         if !held.is_within(&approved) {
-            return warn!(mapping = name, "something else is held than a person approved; nothing is released");
+            return warn!(
+                mapping = name,
+                "something else is held than a person approved; nothing is released, and `sync-engine approve` shows it"
+            );
         }
         warn!(mapping = name, failing = held.failing, lost = held.lost(), "a person approved the document in the file");
         let (failing, lost) = (count(held.failing, "source"), count(held.lost(), "object"));

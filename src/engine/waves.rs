@@ -483,7 +483,7 @@ impl Engine {
         let Some(held) = held.filter(|held| held.document == rejected.document) else {
             return warn!(
                 mapping = name,
-                "a person rejected something else than the edit that is held: it goes on waiting"
+                "a person rejected something else than the edit that is held: it goes on waiting, and `sync-engine approve` shows it"
             );
         };
         warn!(mapping = name, failing = held.failing, lost = held.lost(), "a person rejected the document in the file");

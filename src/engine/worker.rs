@@ -457,7 +457,10 @@ async fn converge(
             _ => {}
         }
     }
-    warn!(rounds = MAX_ROUNDS, "the plan does not come to rest; it is tried again later");
+    warn!(
+        rounds = MAX_ROUNDS,
+        "the plan does not come to rest; it is tried again later, and `sync-engine trace` shows what it decides"
+    );
     Ended::Blocked(Reasons::default())
 }
 
@@ -612,7 +615,8 @@ fn note_dropped_status(executor: &Executor<'_>, action: &Action, outcome: &Outco
     if executor.pipeline.learned.lock().dropped.note(&executor.key.cluster, &version, &dropped) {
         warn!(
             fields = dropped.join(" "),
-            "the consumer's API does not keep these status fields; they are not written again"
+            "the consumer's API does not keep these status fields, and they are not written again: add them to its schema, or \
+             take them out of `status`"
         );
     }
 }

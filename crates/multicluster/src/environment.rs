@@ -228,7 +228,9 @@ impl Reporter {
             Ok(Reloaded::Unchanged) => {}
             Ok(Reloaded::Credential) => tracing::info!(connection, "another credential is in use"),
             Ok(Reloaded::Address) => tracing::info!(connection, "another address is in use"),
-            Err(error) if changed => tracing::error!(connection, %error, "what was read before stays in use"),
+            Err(error) if changed => {
+                tracing::error!(connection, %error, "the connection cannot be read anew: what was read before stays in use")
+            }
             Err(_) => {}
         }
     }
