@@ -105,10 +105,10 @@ pub(super) fn catalog(files: &Files) -> Catalog {
 /// Everything that is wrong, or that there is no mapping.
 pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
     let catalog = all_good(mappings(paths)?, paths)?;
-    match catalog.mappings().next() {
-        None => Err(Misconfigured(format!("there is no mapping in {}", listed(paths)))),
-        Some(_) => Ok(catalog),
+    if catalog.mappings().next().is_none() {
+        return Err(Misconfigured(format!("there is no mapping in {}", listed(paths))));
     }
+    Ok(catalog)
 }
 
 /// The same where the files of all mappings may be gone.
