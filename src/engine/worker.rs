@@ -33,7 +33,7 @@ use crate::object::{Key, metadata, shortened};
 use crate::plan::observed::all_in;
 use crate::plan::{
     Action, Answers, Cause, Completion, Evidence, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason,
-    Reasons, Source, SourcePatch, completion, owns_finalizer, plan_noting, render, status,
+    Reasons, Source, SourcePatch, completion, has_orphans, owns_finalizer, plan_noting, render, status,
 };
 use crate::release::{Followed, lost_by_all};
 use crate::server::metrics::ReconcileResult;
@@ -46,7 +46,7 @@ enum Ended {
     Blocked(Reasons),
     /// A request about the target failed in a way that time may mend: try again, not before this long.
     Retry(Reasons, Duration),
-    /// `mode: Observe`: what would have been done, and whether it is about objects without a source.
+    /// `mode: Observe`: what would have been done, and whether objects of the source are orphaned.
     Observed(Vec<Action>, bool),
     Failed(ApplyError),
     /// Its objects are written, and its first status waits behind what others have to do.
@@ -389,7 +389,7 @@ async fn converge(
             then => then,
         };
         if generation.mode == Mode::Observe && actions.iter().any(|action| action.verb().is_some()) {
-            return Ended::Observed(actions, matches!(observed.source, Ok(Source::Missing(_))));
+            return Ended::Observed(actions, has_orphans(&generation.mapping, observed));
         }
         if locks.is_none() && (needs_namespace(generation, &actions) || is_missing_user(observed)) {
             locks = Some(generation.target.lock_namespaces(&observed.target.places).await);

@@ -242,6 +242,18 @@ pub fn plan_noting(mapping: &Mapping, observed: &Observed, places: &mut Option<B
     }
 }
 
+/// Whether objects of a source are orphaned while nothing of its plan is carried out (`mode: Observe`): those of a missing one, whoever
+/// would take them away, and those that are kept, whatever becomes of the others.
+pub fn has_orphans(mapping: &Mapping, observed: &Observed) -> bool {
+    let mut watched = observed.clone();
+    let decisions = watched.study.decisions.insert(Arc::default()).clone();
+    plan(mapping, &watched);
+    let is_missing = matches!(observed.source, Ok(Source::Missing(_)));
+    let decisions = decisions.lock();
+    let mut reasons = decisions.iter().flat_map(|decision| &decision.reasons.0);
+    is_missing && observed.objects.has_own() || reasons.any(|reason| reason.cause == Cause::Orphaned)
+}
+
 /// How far the objects of a source are that its mapping wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completion {

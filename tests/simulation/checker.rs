@@ -20,7 +20,7 @@ use sync_engine::sandbox::{ChangeKind, Event, Request, Verb};
 use self::patience::Lane;
 use self::refusals::{Refused, refused_key};
 use self::waves::{Candidate, TurnedDown};
-use super::mapping::{MADE, Mapping, READS, Spread, TRANSFORMED, is_made, placement, plural};
+use super::mapping::{MADE, Mapping, READS, TRANSFORMED, is_made, placement, plural};
 use super::marks;
 use super::records::{History, Made, Source, finalizer};
 use super::server::{GROUP, Side, is_read};
@@ -182,11 +182,9 @@ impl Mapping {
     /// Whether the mapping gave a source no object on a target a moment ago.
     fn lately_elsewhere(&self, side: Side, source: &Source, lately: impl Fn(Duration) -> bool) -> bool {
         let was_given = |extra: bool| self.spread.targets(extra).contains(&side);
-        let may_leave =
-            self.spread != Spread::One && (self.spread != Spread::Choice || self.on_target_change == "Recreate");
         let lately_not =
             !was_given(false) && source.lately_plain(&lately) || !was_given(true) && source.lately_extra(&lately);
-        side.is_target() && may_leave && lately_not
+        side.is_target() && self.may_leave_targets() && lately_not
     }
 }
 

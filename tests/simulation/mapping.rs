@@ -494,6 +494,11 @@ impl Mapping {
         if self.is_beside { &[Side::Source] } else { self.spread.targets(source["spec"]["extra"] == true) }
     }
 
+    /// Whether what a source has on a target goes once the mapping gives it others.
+    pub fn may_leave_targets(&self) -> bool {
+        self.spread != Spread::One && (self.spread != Spread::Choice || self.on_target_change == "Recreate")
+    }
+
     /// What a source should have in a namespace of a target.
     pub fn objects(&self, side: Side, namespace: &str, source: &Value) -> Vec<Wanted> {
         let of_source = source["metadata"]["name"].as_str().unwrap_or_default();

@@ -88,7 +88,9 @@ fn is_orphaned(world: &World, mapping: &Mapping, leaves: bool, made: &Made, sour
     let is_forgotten = || mapping.spread != Spread::One && !is_given();
     match mapping.selects(source) && !leaves {
         _ if is_deleting(source) => is_held && !is_its_own,
-        true => world.has_forgotten_targets() && is_its_own && is_forgotten(),
+        true if is_its_own => world.has_forgotten_targets() && is_forgotten(),
+        // What an earlier source has on a target that it names, and that is to lose what is there of it.
+        true => is_held && mapping.may_leave_targets() && !mapping.sides(source).contains(&made.side),
         false => is_held != is_its_own,
     }
 }

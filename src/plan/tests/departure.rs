@@ -7,8 +7,8 @@ use super::{
     CHAIN, DATABASES, LISTS, causes, changed, database, db, deleted_at, exit, fresh, hold, leave_filter, mapping,
     of_another_kind, recreate, spec, synced,
 };
-use crate::mapping::OnExit;
-use crate::plan::{Cause, Consumer, Phase, Prune};
+use crate::mapping::{Mapping, OnExit};
+use crate::plan::{Cause, Consumer, Phase, Prune, has_orphans};
 
 /// Its finalizers are those of others.
 fn lose_finalizer(world: &mut World) {
@@ -203,6 +203,27 @@ fn a_source_that_is_gone() {
         ("for long, and its loss is held", |world| { vanish(world, None); world.missing.long = true; world.seen.limits.prune = Prune::none(); }, &vanished,
             "Held, Orphaned; gone; get source; ServiceAccount Database"),
     ]);
+}
+
+/// What would be done is not: a source that would be released stays, and so does what is kept beside it.
+#[test]
+#[rustfmt::skip]
+fn what_is_orphaned_counts_where_nothing_is_carried_out() {
+    let (plain, leaves) = (mapping(DATABASES), exit("Delete"));
+    let cases: [(&str, fn(&mut World), &Mapping, bool); 8] = [
+        ("in sync", |_| {}, &plain, false),
+        ("deleted", World::delete_source, &plain, false),
+        ("deleted, with an object of an earlier source", |world| { recreate(world); world.delete_source(); }, &plain, true),
+        ("left", leave_filter, &leaves, false),
+        ("left, with an object of an earlier source", |world| { recreate(world); leave_filter(world); }, &leaves, true),
+        ("vanished", |world| vanish(world, None), &plain, true),
+        ("seen being deleted", |world| vanish(world, Some("source-1")), &plain, true),
+        ("seen being deleted, and nothing of its own is left", |world| { vanish(world, Some("source-1")); world.missing.shares = true; drop(world.objects.remove(&world.reference("Database"))); }, &plain, false),
+    ];
+    for (case, change, document, has) in cases {
+        let observed = synced().with(change).observe(document);
+        assert_eq!(has_orphans(document, &observed), has, "{case}");
+    }
 }
 
 #[test]

@@ -148,6 +148,25 @@ fn a_source_that_vanishes_leaves_what_it_has_on_both_targets() {
     holds(&several(Spread::Both, Plain, &steps), 4);
 }
 
+/// Nothing is written: a source that would be released stays, and what an earlier one left there with it.
+#[test]
+fn what_a_restored_target_brings_back_of_an_earlier_source_is_counted_where_nothing_is_written() {
+    let steps = |side, last| {
+        [
+            (0, Action::Create(X)),
+            (60_000, Action::BackUp(side)),
+            (30_000, Action::Recreate(X)),
+            (60_000, Action::Edit(Edit::Mode("Observe"))),
+            (15_000, Action::Restore(side, Ahead::Old)),
+            (5_000, last),
+        ]
+    };
+    for last in [Action::Delete(X), Action::Unbind("a")] {
+        holds(&several(Spread::Both, Kcp, &steps(Side::Second, last)), 4);
+        holds(&world(Kcp, &steps(Side::Target, last)), 4);
+    }
+}
+
 #[test]
 fn a_source_moves_once_the_state_store_of_its_next_target_can_be_kept_again() {
     let conflicts = Weather { conflict: 60, only_writes: true, ..Weather::default() };
