@@ -19,7 +19,7 @@ use crate::multicluster::raw::Unreadable;
 use crate::multicluster::registry::{Cluster, ClustersOf};
 use crate::multicluster::watch::WatchState;
 use crate::object::marks::{Origin, Owner, Reference};
-use crate::object::{Key, metadata};
+use crate::object::{ClusterName, Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::targets::{self, OtherTarget, double};
 use crate::plan::{
@@ -125,6 +125,7 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
         missing.shares = missing.deleted.is_some() && generation.mapping.has_shared() && is_user();
     }
     observe_namespaces(executor, &mut observed, whole, facts);
+    wait_for_kinds(&observed, &generation.target.cluster, facts);
     (observed, outlines.0.into_inner())
 }
 
@@ -222,6 +223,15 @@ fn observe_namespaces(
         }
     }
     observed.objects.extend(shared);
+}
+
+/// A watch that a candidate needs may show what another process has made by that document. The kind is out of sight until the state
+/// store names it, or the candidate is in force.
+fn wait_for_kinds(observed: &Observed, target: &ClusterName, facts: &mut Facts<'_>) {
+    let Ok(Kinds(kinds)) = &observed.target.kinds else { return };
+    if observed.objects.iter().any(|one| !kinds.contains_key(&one.reference.kind)) {
+        facts.read([Topic::Store(target.clone())], || true, |waits| *waits);
+    }
 }
 
 /// Another source may have come to use what was nobody else's when this reconcile began, or is being taken in: then nobody can tell.
@@ -419,4 +429,33 @@ fn carrying(
         read.filter_map(|(reference, object)| observed.recognize(&reference, &object)).collect::<Vec<_>>()
     };
     pipeline.kind_feeds().into_iter().filter(|(kind, _)| !is_twice(kind)).flat_map(of_kind).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::engine::interests::Interests;
+
+    #[test]
+    fn an_object_of_a_kind_that_no_document_at_hand_names_waits_for_the_state_store() {
+        let interests = Interests::default();
+        let target = ClusterName::try_from("target").expect("a name");
+        let [known, other] = ["ConfigMap", "Secret"].map(|kind| Kind::new("", "v1", kind));
+        let mut observed = Observed::default();
+        let open = |observed: &Observed| {
+            let mut facts = interests.reader(&observed.subject.key);
+            wait_for_kinds(observed, &target, &mut facts);
+            facts.open().cloned().collect::<Vec<_>>()
+        };
+        for (kind, opens) in [(&known, vec![]), (&other, vec![Interest::Topic(Topic::Store(target.clone()))])] {
+            let reference = Reference { kind: kind.clone(), namespace: "default".into(), name: "x".into() };
+            observed.objects.push(TargetObject::new(reference, Arc::new(json!({}))));
+            observed.target.kinds = Ok(Kinds([(known.clone(), Ok(()))].into()));
+            assert_eq!(open(&observed), opens, "{kind}");
+        }
+        observed.target.kinds = Err(Reason::unseen("the state store is not read"));
+        assert!(open(&observed).is_empty(), "that is what it waits for");
+    }
 }
