@@ -16,7 +16,7 @@ use super::pipeline::{Generation, Pipeline};
 use crate::mapping::{Kind, Side};
 use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
-use crate::multicluster::registry::{Cluster, ClustersOf};
+use crate::multicluster::registry::ClustersOf;
 use crate::multicluster::watch::WatchState;
 use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{ClusterName, Key, metadata};
@@ -115,9 +115,15 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
         true => object.outline().ok().map(Arc::new),
         false => outlines.whole(kind, at, object),
     };
-    let owned = carrying(pipeline, generation, &observed, &observed.subject.owner, whole);
+    let owned = carrying(pipeline, generation, &observed, &observed.subject.owner, pipeline.kind_feeds(), whole);
+    // Who is not allowed to see what is beside the source sees none of it.
+    let beside = pipeline.controller.copy_feeds(&cluster.spec.scope);
+    let here = |kind: &Kind, at: &Key, object: &Object| {
+        (at.cluster == cluster.spec.name).then(|| whole(kind, at, object)).flatten()
+    };
+    let copies = carrying(pipeline, generation, &observed, &observed.subject.owner, beside, here);
     observed.objects.extend(owned);
-    observed.objects.extend(copies(pipeline, cluster, &observed, whole));
+    observed.objects.extend(copies);
     if let Ok(Source::Missing(missing)) = &mut observed.source {
         let mut own = observed.objects.own();
         let is_left = own.any(|object| missing.deleted.as_deref() == Some(object.source_uid()));
@@ -150,7 +156,8 @@ pub fn with_cached_targets(pipeline: &Pipeline, generation: &Generation, observe
             if reads {
                 // Where it is says enough.
                 let outline = |_: &Kind, _: &Key, object: &Object| object.outline().ok().map(Arc::new);
-                other.objects.extend(carrying(one, generation, observed, &observed.subject.owner, outline));
+                let (owner, feeds) = (&observed.subject.owner, one.kind_feeds());
+                other.objects.extend(carrying(one, generation, observed, owner, feeds, outline));
             }
             (name, other)
         };
@@ -203,7 +210,7 @@ fn observe_namespaces(
             observed.target.namespaces.insert(namespace.clone());
         }
         let owner = observed.subject.writer.shared_owner(namespace);
-        let owned = || carrying(pipeline, generation, observed, &owner, &read);
+        let owned = || carrying(pipeline, generation, observed, &owner, pipeline.kind_feeds(), &read);
         if has_shared {
             places.insert(namespace.clone());
             shared.extend(facts.selection(&Collection::Target, &owner.0, owned));
@@ -391,30 +398,15 @@ fn copies_state(executor: &Executor<'_>, kind: &Kind) -> Result<(), String> {
     Err(format!("{} in the consumer's cluster: {why}", kind.kind))
 }
 
-/// The copies beside a source. Who is not allowed to see them sees none.
-fn copies(
-    pipeline: &Pipeline,
-    cluster: &Cluster,
-    observed: &Observed,
-    read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
-) -> Vec<TargetObject> {
-    let of_kind = |(kind, feed): (Kind, Arc<Feed>)| {
-        let owned = feed.watch.store().of_owner(&observed.subject.owner.0).into_iter();
-        let here = owned.filter(|(at, _)| at.cluster == cluster.spec.name);
-        let read = here.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&kind, &at, &object)?)));
-        read.filter_map(|(reference, object)| observed.recognize(&reference, &object)).collect::<Vec<_>>()
-    };
-    pipeline.controller.copy_feeds(&cluster.spec.scope).into_iter().flat_map(of_kind).collect()
-}
-
-/// What carries an owner's label, over all kinds in use, and is its own. An object that cannot be read is not: the server
-/// refuses to create it anew, and the uncached read that follows fails. One that is watched in two versions, for a document in
-/// force and for a candidate, is there once: in the version of the document at hand.
+/// What carries an owner's label, in these feeds, and is its own. An object that cannot be read is not: the server refuses to create
+/// it anew, and the uncached read that follows fails. One that is watched in two versions, for a document in force and for a
+/// candidate, is there once: in the version of the document at hand.
 fn carrying(
     pipeline: &Pipeline,
     generation: &Generation,
     observed: &Observed,
     owner: &Owner,
+    feeds: Vec<(Kind, Arc<Feed>)>,
     read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
 ) -> Vec<TargetObject> {
     let is_of_rule = |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind == *kind);
@@ -428,7 +420,7 @@ fn carrying(
         let read = owned.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&kind, &at, &object)?)));
         read.filter_map(|(reference, object)| observed.recognize(&reference, &object)).collect::<Vec<_>>()
     };
-    pipeline.kind_feeds().into_iter().filter(|(kind, _)| !is_twice(kind)).flat_map(of_kind).collect()
+    feeds.into_iter().filter(|(kind, _)| !is_twice(kind)).flat_map(of_kind).collect()
 }
 
 #[cfg(test)]

@@ -9,12 +9,14 @@ use super::shared_use::Uses;
 use super::wakes::target_reference;
 use super::*;
 use crate::engine::Settings;
+use crate::engine::apply::Executor;
 use crate::engine::events::Recorder;
-use crate::engine::interests::{Collection, Related, Topic};
+use crate::engine::interests::{Collection, Interests, Related, Topic};
 use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::{
     Unanswered, check_first, check_sources, heed_home, is_final, look_at_home, remove, tell_home, wanted,
 };
+use crate::engine::observe::observe;
 use crate::engine::retained;
 use crate::engine::serving::compiled;
 use crate::engine::slots::double;
@@ -26,7 +28,7 @@ use crate::health::{Health, Level};
 use crate::mapping::{OnExit, Resource, Side};
 use crate::multicluster::Object;
 use crate::multicluster::connection::Connection;
-use crate::multicluster::permit::Lease;
+use crate::multicluster::permit::{Lease, Permit};
 use crate::multicluster::raw::Parsed;
 use crate::multicluster::registry::{ClusterSpec, ProviderName, WatchScope};
 use crate::multicluster::store::{Change, ChangeCause};
@@ -257,6 +259,35 @@ async fn who_has_an_object_of_a_kind_that_is_followed_no_more_is_looked_at_again
     queued(&pipeline);
     pipeline.follow_kinds();
     assert_eq!((pipeline.kind_feeds().len(), pipeline.controller.queue.depth().ready), (0, 1));
+}
+
+/// The watch that a candidate needs on another version of a kind shows the same objects.
+#[tokio::test]
+async fn an_object_beside_its_source_is_there_once_in_the_version_of_the_document_at_hand() {
+    let document = |version: &str| {
+        let part = format!("apiVersion: example.dev/{version}, kind: Part");
+        let beside = DOCUMENT.replace("  objects:", "  target: {cluster: source}\n  objects:");
+        beside.replace("apiVersion: v1, kind: ConfigMap", &part)
+    };
+    for [at_hand, waits] in [["v1", "v2"], ["v2", "v1"]] {
+        let (pipeline, cluster, key) = (pipeline(Lease::default()), cluster("c"), key("x"));
+        let generation = run(&pipeline, &document(at_hand));
+        pipeline.controller.engage(&cluster);
+        pipeline.set_candidate(Some(&compiled(&document(waits)).expect("a mapping")));
+        let origin = Origin::new(&generation.mapping.source.resource, cluster.identity(), &key);
+        let feeds = pipeline.controller.copy_feeds(&cluster.spec.scope);
+        assert_eq!(feeds.len(), 2);
+        for (kind, feed) in feeds {
+            let object = owned(&pipeline.writer, &origin, &kind, &key);
+            feed.watch.store().put(Parsed::read(&object.json()).expect("its text")).expect("an object");
+        }
+        let feed = pipeline.controller.feed_of(&cluster).expect("its sources are followed");
+        let executor = Executor::permitted(&pipeline, &generation, &cluster, &feed, &key, Permit::of_nothing());
+        let interests = Interests::default();
+        let (observed, _) = observe(&executor, &mut interests.reader(&key));
+        let versions: Vec<&str> = observed.objects.iter().map(|one| &*one.reference.kind.version).collect();
+        assert_eq!(versions, [at_hand]);
+    }
 }
 
 /// At each start and each change of leader, each of many targets hears of it: nobody goes through the objects of all others for that.
