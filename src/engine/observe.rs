@@ -23,7 +23,7 @@ use crate::object::{ClusterName, Key, metadata};
 use crate::plan::observed::all_copies;
 use crate::plan::targets::{self, OtherTarget, double};
 use crate::plan::{
-    Answers, Cause, Consumer, Kinds, Observed, Phase, Pin, Prune, Reason, Sight, Source, Target, TargetObject, render,
+    Answers, Cause, Consumer, Kinds, Observed, Phase, Pin, Reason, Sight, Source, Target, TargetObject, render,
 };
 
 /// An object of which a cache has an outline.
@@ -93,10 +93,6 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
     };
     observed.limits.is_promoted = pipeline.is_candidate(generation);
     observed.limits.prune = pipeline.prune(generation, key, &observed.subject.owner);
-    if let (Ok(Source::Missing(missing)), Prune::Held(_)) = (&mut observed.source, &observed.limits.prune) {
-        // What it would lose is held: a process that has just started tells of it as the one before did.
-        missing.long = true;
-    }
     observed.target.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
     let learned = pipeline.learned.lock();
     let stripped = learned.stripped(&owners(generation, &observed));

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::decision::{Evidence, Fit, Found, Stage, VANISHED, Verdict, Wish, decide};
 use super::live::{About, Step, report_only, say};
-use super::observed::{Missing, ObjectState, Observed, Phase, Prune, TargetObject};
+use super::observed::{Missing, ObjectState, Observed, Phase, Prune, Source, TargetObject};
 use super::{
     Action, Cause, Plan, Reason, Reasons, on_source_recreated, owns_finalizer, render, source, status, target_changed,
     targets,
@@ -85,6 +85,7 @@ pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
     let answers = &observed.answers;
     let was_deleted = |object: &TargetObject| missing.deleted.as_deref() == Some(object.source_uid());
     let departed = !observed.objects.has_own() || observed.objects.own().any(was_deleted);
+    let vanishes = mapping.lifecycle.on_source_vanished == SourceVanished::Delete;
     let stage = match answers.source_exists {
         _ if is_all_gone => return Plan::in_sync(),
         _ if departed => Stage::Departed(mapping.lifecycle.on_source_delete, Evidence::SourceDeleted),
@@ -93,7 +94,8 @@ pub fn gone(mapping: &Mapping, observed: &Observed, missing: &Missing) -> Plan {
             return Plan::Rest(Reasons::one(Cause::Waiting, why));
         }
         None if answers.read_failed.is_none() => return Plan::Act(vec![Action::LookForSource]),
-        Some(false) if missing.long && mapping.lifecycle.on_source_vanished == SourceVanished::Delete => {
+        // What is held is told at once: a process that has just started tells of it as the one before did.
+        Some(false) if vanishes && (missing.long || observed.objects.own().any(|one| is_held(observed, one))) => {
             Stage::Departed(SourceDelete::Delete, Evidence::Policy(VANISHED))
         }
         _ => Stage::Gone,
@@ -155,7 +157,7 @@ impl Leaving<'_> {
         };
         let orphan = stays(self.mapping, object);
         let is_copy_beside = object.reference.kind.side == Side::Source && object.object_id().starts_with(RELATED);
-        let row = decide(self.stage, self.finalizer || object.is_shared, found, Wish::Wanted);
+        let row = decide(self.stage_of(object), self.finalizer || object.is_shared, found, Wish::Wanted);
         let told = |because| if object.is_shared { Evidence::LastUser } else { because };
         let step = match row.verdict {
             // What its consumer deletes is lost by every document.
@@ -207,6 +209,13 @@ impl Leaving<'_> {
     /// Whether `onSourceVanished: Delete` acts: then the uid says nothing.
     fn vanished(&self) -> bool {
         self.observed.answers.source_exists == Some(false) && matches!(self.stage, Stage::Departed(..))
+    }
+
+    /// What nobody holds is orphaned until its source has been missing for long.
+    fn stage_of(&self, object: &TargetObject) -> Stage {
+        let is_long = || matches!(&self.observed.source, Ok(Source::Missing(missing)) if missing.long);
+        let vanished = self.stage == Stage::Departed(SourceDelete::Delete, Evidence::Policy(VANISHED));
+        if vanished && !is_long() && !is_held(self.observed, object) { Stage::Gone } else { self.stage }
     }
 
     fn orphaned(&self, object: &TargetObject) -> Reason {

@@ -202,6 +202,12 @@ fn a_source_that_is_gone() {
             "in sync; gone; get source, delete Database; ServiceAccount"),
         ("for long, and its loss is held", |world| { vanish(world, None); world.missing.long = true; world.seen.limits.prune = Prune::none(); }, &vanished,
             "Held, Orphaned; gone; get source; ServiceAccount Database"),
+        ("not for long, and its loss is held", |world| { vanish(world, None); world.seen.limits.prune = Prune::none(); }, &vanished,
+            "Held, Orphaned; gone; get source; ServiceAccount Database"),
+        ("not for long, and the documents before would lose it as well", |world| { vanish(world, None); world.seen.limits.prune = Prune::Held([world.reference("Database")].into()); }, &vanished,
+            "Orphaned; gone; get source; ServiceAccount Database"),
+        ("for long, and the documents before would lose it as well", |world| { vanish(world, None); world.missing.long = true; world.seen.limits.prune = Prune::Held([world.reference("Database")].into()); }, &vanished,
+            "in sync; gone; get source, delete Database; ServiceAccount"),
     ]);
 }
 

@@ -61,6 +61,27 @@ fn what_an_edit_takes_of_sources_that_vanished_is_held() {
     }
 }
 
+/// It waits for something, so that it has not come to the end of the edit before. Whether that edit or an earlier one says that what
+/// vanished goes, it goes after its time.
+#[test]
+fn what_a_source_has_that_vanishes_in_the_middle_of_a_release_is_kept_for_as_long_as_ever() {
+    let steps = |first, then| {
+        [
+            (0, Action::NoWidgets),
+            (0, Action::Edit(Edit::Toggle("widget"))),
+            (0, Action::Edit(first)),
+            (7, Action::BackUp(Side::Source)),
+            (38_000, Action::Create(X)),
+            (14_000, Action::Edit(then)),
+            (48_000, Action::Restore(Side::Source, Ahead::Silent)),
+        ]
+    };
+    let vanished = Edit::OnSourceVanished("Delete");
+    for (first, then) in [(Edit::Edition, vanished), (vanished, Edit::Edition)] {
+        holds(&Plan { forever: Some(Forever::NoWidgets), ..world(Plain, &steps(first, then)) }, 4);
+    }
+}
+
 /// A gate waits for the target that most of a wave is on. In each tenant the second source that is created is on the second one.
 #[test]
 fn a_target_that_goes_away_in_the_middle_of_a_wave_lets_no_gate_pass() {
