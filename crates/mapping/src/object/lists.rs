@@ -50,9 +50,8 @@ impl Lists {
 
     /// What of the text of managedFields is kept; `None`: the engine owns no item of a list.
     pub fn kept(managed_fields: &str) -> Option<String> {
-        let may_own =
-            managed_fields.contains(MANAGER) && ["\"k:", "\"v:"].iter().any(|key| managed_fields.contains(key));
-        let entries: Vec<Entry<&RawValue>> = may_own.then(|| serde_json::from_str(managed_fields).ok()).flatten()?;
+        let entries: Vec<Entry<&RawValue>> =
+            may_own_items(managed_fields).then(|| serde_json::from_str(managed_fields).ok()).flatten()?;
         let own = entries.into_iter().filter_map(Entry::own);
         let lists = Self::from_fields(own.filter_map(|fields| serde_json::from_str(fields.get()).ok()));
         if lists.0.is_empty() { None } else { serde_json::to_string(&lists).ok() }
@@ -99,6 +98,13 @@ impl Lists {
     }
 }
 
+/// Whether the text of managedFields is read at all. That of a source is not: the engine never applies one, and what it patches
+/// (the finalizer, the conditions) is an `Update`.
+fn may_own_items(managed_fields: &str) -> bool {
+    let has = |part: &str| managed_fields.contains(part);
+    has("\"Apply\"") && has(MANAGER) && (has("\"k:") || has("\"v:"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +136,21 @@ mod tests {
         let of = |managed_fields: Value| Lists::of(&json!({"metadata": {"managedFields": managed_fields}}));
         assert_eq!(of(kept), of(managed_fields));
         assert_eq!(Lists::kept(&managed("operator").to_string()), None);
-        assert_eq!(Lists::kept("[{\"manager\": \"sync-engine/a/b\", \"k:"), None);
+        assert_eq!(Lists::kept("[{\"manager\": \"sync-engine/a/b\", \"operation\": \"Apply\", \"k:"), None);
+    }
+
+    #[test]
+    fn managed_fields_are_read_only_where_the_engine_applied_items_of_a_list() {
+        let patched = json!([
+            {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:a": {}}}},
+            {"manager": "sync-engine/main/db", "operation": "Update", "fieldsV1": {"f:metadata": {"f:finalizers": {
+                ".": {}, "v:\"sync-engine.dev/main.db\"": {},
+            }}}},
+            {"manager": "sync-engine/main/db", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {
+                "f:conditions": {"k:{\"type\":\"main.sync-engine.dev/Synced\"}": {".": {}}},
+            }}},
+        ]);
+        let read = [managed("sync-engine/main/db"), managed("operator"), patched];
+        assert_eq!(read.map(|managed_fields| may_own_items(&managed_fields.to_string())), [true, false, false]);
     }
 }
