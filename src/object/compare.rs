@@ -32,10 +32,18 @@ impl fmt::Display for Difference {
 /// compared by value (a server stores `1.0` as `1`), and null is what is not there. In a list that the server merges by key,
 /// others may have items of their own, in any order.
 pub fn differences(desired: &Value, actual: &Value) -> Vec<Difference> {
+    #[cfg(test)]
+    COMPARED.set(COMPARED.get() + 1);
     let lists = Lists::of(actual);
     let mut comparison = Comparison::new(&lists, WORK);
     comparison.compare(None, desired, Some(actual));
     comparison.found
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often objects were compared.
+    pub static COMPARED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// Work that one comparison may do outside of the metadata: some 0.2 s. A unit is about a byte that is hashed. The largest object that

@@ -417,8 +417,12 @@ impl<'a> Live<'a> {
     /// What the server will not keep as far as that is known: after an apply, what differs. Before it, what it did not keep of
     /// the same value.
     fn unkept(&self, desired: &Desired, object: &TargetObject) -> BTreeSet<String> {
-        let (all, known) = (differences(&desired.body, &object.object), unkept(&object.object));
-        if self.applied(desired) > 0 {
+        let (known, is_applied) = (unkept(&object.object), self.applied(desired) > 0);
+        if known.is_empty() && !is_applied {
+            return known;
+        }
+        let all = differences(&desired.body, &object.object);
+        if is_applied {
             return lines(&all);
         }
         let (there, pointers) = (lines(&all), all.iter().map(|one| one.pointer.as_str()).collect::<BTreeSet<_>>());

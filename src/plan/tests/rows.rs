@@ -8,10 +8,10 @@ use super::{
     source, spec, synced,
 };
 use crate::mapping::{Kind, Mapping};
-use crate::object::compare::remove_pointer;
+use crate::object::compare::{COMPARED, remove_pointer};
 use crate::object::generation;
 use crate::object::marks::{self, Reference};
-use crate::plan::Prune;
+use crate::plan::{Plan, Prune, plan};
 
 /// The mapping does not want `db` of a source with three members.
 const NOT_WANTED: &str = "when: ${{ source.spec.members > 3 }}";
@@ -274,6 +274,16 @@ fn what_a_server_stores_otherwise_is_written_once_and_remembered() {
     let mut world = stores_another_form().with(|world| of_spec(world, "members", json!("7")));
     let reports = said(&world.settle(&db("drift: Report")));
     assert!(reports.contains("was changed at /spec/members"), "{reports}");
+}
+
+#[test]
+fn a_plan_that_writes_an_object_has_compared_it_once() {
+    let (plain, mut world) = (mapping(DATABASES), synced());
+    world.edit_source(|source| source["spec"]["members"] = json!(4));
+    let observed = world.observe(&plain);
+    COMPARED.set(0);
+    assert!(matches!(plan(&plain, &observed), Plan::Act(_)));
+    assert_eq!(COMPARED.get(), 2, "the database and the account");
 }
 
 /// A consumer may write more of them than the annotations of an object can name: its server would refuse the object for ever.
