@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 
@@ -23,6 +23,7 @@ use super::interests::{Collection, Interest, Interests, Topic, selection};
 use super::keeper::ToldHome;
 use super::pipeline::wakes::target_reference;
 use super::pipeline::{Pipeline, recorded_as};
+use super::turns::SLOW;
 use super::{Shared, worker};
 use crate::mapping::{Kind, Mapping, Side};
 use crate::multicluster::Object;
@@ -86,10 +87,18 @@ struct Changed {
 
 /// Reconciles a source when it is its turn. One of several targets that is slow keeps no source of the others waiting.
 async fn in_turn(controller: Arc<Controller>, taken: InFlight) {
-    let lend_place = || (controller.pipelines.lock().len() > 1).then(|| controller.lend_place());
-    // On the heap from the start: it is large, and would be copied at each step of its way.
-    let work = || Box::pin(worker::reconcile(controller.clone(), taken));
-    controller.shared.turns.take(work, lend_place).await;
+    let work = async {
+        // On the heap from the start: it is large, and would be copied at each step of its way.
+        let mut work = Box::pin(worker::reconcile(controller.clone(), taken));
+        if controller.pipelines.lock().len() < 2 {
+            return work.await;
+        }
+        if timeout(SLOW, &mut work).await.is_err() {
+            let _lent = controller.lend_place();
+            work.await;
+        }
+    };
+    controller.shared.turns.take(work).await;
 }
 
 impl Controller {

@@ -1,62 +1,138 @@
 //! How many sources are worked on at once, over all mappings.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout_at};
 
 /// Sources that are worked on, but for those that wait for a slow server. A server does a few requests at a time: thousands of
 /// them are no faster, and cost memory and connections on both sides.
 const AT_ONCE: usize = 64;
 
 /// What takes longer is slow: another source is worked on meanwhile.
-const SLOW: Duration = Duration::from_millis(250);
+pub const SLOW: Duration = Duration::from_millis(250);
 
 /// The turns of sources, in the order in which they ask for one.
 #[derive(Debug)]
-pub struct Turns(Semaphore);
+pub struct Turns {
+    room: Semaphore,
+    begun: Mutex<Begun>,
+}
+
+/// The work that has room.
+#[derive(Debug, Default)]
+struct Begun {
+    /// By number, which is their order.
+    since: BTreeMap<u64, Instant>,
+    last: u64,
+}
+
+/// Room for one, until it is dropped or another one has it.
+struct Turn<'t> {
+    of: &'t Turns,
+    number: u64,
+}
 
 impl Default for Turns {
     fn default() -> Self {
-        Self(Semaphore::new(AT_ONCE))
+        Self::of(AT_ONCE)
     }
 }
 
 impl Turns {
-    /// Works once there is room. Work that is slow makes room for the next; what `when_slow` gives is dropped at its end.
-    pub async fn take<W, R>(&self, work: impl FnOnce() -> W, when_slow: impl FnOnce() -> R)
-    where
-        W: Future<Output = ()>,
-    {
-        let turn = self.0.acquire().await.ok();
-        let mut work = pin!(work());
-        if timeout(SLOW, work.as_mut()).await.is_err() {
-            drop(turn);
-            let _room = when_slow();
-            work.await;
+    fn of(at_once: usize) -> Self {
+        Self { room: Semaphore::new(at_once), begun: Mutex::default() }
+    }
+
+    /// Works once there is room. Work that is slow makes room for the next.
+    pub async fn take(&self, work: impl Future<Output = ()>) {
+        let _turn = self.turn().await;
+        work.await;
+    }
+
+    /// Who waits looks for what is slow. Nearly always nobody does, and a timer for each piece of work would wake the process.
+    async fn turn(&self) -> Turn<'_> {
+        let mut room = pin!(self.room.acquire());
+        loop {
+            let first = self.begun.lock().since.first_key_value().map(|(_, since)| *since);
+            // The next one may be about to begin.
+            let until = first.unwrap_or_else(Instant::now) + SLOW;
+            let Ok(taken) = timeout_at(until, room.as_mut()).await else {
+                self.make_room();
+                continue;
+            };
+            taken.into_iter().for_each(SemaphorePermit::forget);
+            let mut begun = self.begun.lock();
+            begun.last += 1;
+            let number = begun.last;
+            begun.since.insert(number, Instant::now());
+            return Turn { of: self, number };
         }
+    }
+
+    fn make_room(&self) {
+        let mut begun = self.begun.lock();
+        if let Some(first) = begun.since.first_entry().filter(|first| first.get().elapsed() >= SLOW) {
+            first.remove();
+            self.room.add_permits(1);
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let had_room = self.of.begun.lock().since.remove(&self.number).is_some();
+        self.of.room.add_permits(usize::from(had_room));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::future::poll_fn;
 
-    use tokio::time::{Instant, sleep};
+    use tokio::time::sleep;
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn who_is_quick_goes_before_the_next_and_who_is_slow_lets_it_pass() {
-        let (turns, begun, started) = (Turns(Semaphore::new(1)), Mutex::new(Vec::new()), Instant::now());
-        let work = async |takes: u64| {
-            begun.lock().unwrap().push(started.elapsed().as_millis());
+        let (turns, begun, started) = (Turns::of(1), Mutex::new(Vec::new()), Instant::now());
+        let log = &begun;
+        let work = move |takes: u64| async move {
+            log.lock().push(started.elapsed().as_millis());
             sleep(Duration::from_millis(takes)).await;
         };
-        let all = [20, 10_000, 30, 0].map(|takes| turns.take(move || work(takes), || ()));
+        let all = [20, 10_000, 30, 0].map(|takes| turns.take(work(takes)));
         futures::future::join_all(all).await;
-        assert_eq!(*begun.lock().unwrap(), [0, 20, 270, 300]);
+        assert_eq!(*begun.lock(), [0, 20, 270, 300]);
         assert_eq!(started.elapsed().as_millis(), 10_020);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_passed_over_for_long_where_all_work_is_slow() {
+        let (turns, begun, started) = (Turns::of(2), Mutex::new(Vec::new()), Instant::now());
+        let log = &begun;
+        let work = move || async move {
+            log.lock().push(started.elapsed().as_millis());
+            sleep(SLOW * 40).await;
+        };
+        futures::future::join_all((0..6).map(|_| turns.take(work()))).await;
+        assert_eq!(*begun.lock(), [0, 0, 250, 250, 500, 500]);
+        assert_eq!(turns.room.available_permits(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_room_is_woken_by_its_work_alone() {
+        let (turns, mut polls) = (Turns::of(1), 0);
+        let mut taken = pin!(turns.take(sleep(SLOW * 4)));
+        poll_fn(|cx| {
+            polls += 1;
+            taken.as_mut().poll(cx)
+        })
+        .await;
+        assert_eq!(polls, 2, "it begins, and it ends");
     }
 }
