@@ -14,7 +14,7 @@ use tracing::{debug, info, warn};
 use super::bodies::Read;
 use super::controller::Feed;
 use super::inventory::namespaces;
-use super::observe::Outline;
+use super::observe::{Outline, SourceTree};
 use super::pipeline::{Generation, Pipeline};
 use super::target::is_removed;
 use crate::mapping::{GENERATED, Kind, Resource, Side};
@@ -41,6 +41,7 @@ pub struct Executor<'a> {
     pub at_target: Endpoint,
     pub feed: &'a Feed,
     pub key: &'a Key,
+    pub source_tree: SourceTree,
     /// Secrets that were read in this reconcile.
     pub secrets: Secrets,
     /// Objects that the caches have as outlines.
@@ -233,6 +234,7 @@ impl<'a> Executor<'a> {
             at_target: at_target.paced(generation.mapping.reconcile.target_writes_per_second),
             feed,
             key,
+            source_tree: SourceTree::default(),
             secrets: Secrets::default(),
             read: Read::default(),
             waited_for: None,

@@ -4,6 +4,7 @@ use std::cell::{LazyCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -34,6 +35,25 @@ pub struct Outline {
     pub at: Key,
     /// Of the whole object.
     pub bytes: usize,
+}
+
+/// The source as it was parsed last. All targets of a reconcile have it, so that it is parsed once for them.
+#[derive(Debug, Clone, Default)]
+pub struct SourceTree(Arc<Mutex<Option<Parsed>>>);
+
+/// An object of a cache, and what it says.
+type Parsed = (Arc<Object>, Arc<serde_json::Value>);
+
+impl SourceTree {
+    fn of(&self, object: &Arc<Object>) -> Result<Arc<serde_json::Value>, Unreadable> {
+        let mut last = self.0.lock();
+        if let Some((_, tree)) = last.as_ref().filter(|(of, _)| Arc::ptr_eq(of, object)) {
+            return Ok(tree.clone());
+        }
+        let tree = Arc::new(object.value()?);
+        *last = Some((object.clone(), tree.clone()));
+        Ok(tree)
+    }
 }
 
 /// Outlines that were met while something was observed.
@@ -258,7 +278,7 @@ fn source(executor: &Executor<'_>, is_schema_known: bool, outlines: &Outlines, f
         if !object.is_whole() {
             outlines.meet(None, key, &object);
         }
-        return present(pipeline, key, &object);
+        return present(executor, &object);
     }
     match state {
         WatchState::Synced => {
@@ -272,8 +292,8 @@ fn source(executor: &Executor<'_>, is_schema_known: bool, outlines: &Outlines, f
 }
 
 /// What a tenant wrote and the engine cannot read is left as it is, with what was made of it before.
-fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Sight<Source> {
-    let value = match object.value() {
+fn present(executor: &Executor<'_>, object: &Arc<Object>) -> Sight<Source> {
+    let value = match executor.source_tree.of(object) {
         Ok(value) => value,
         Err(error) => {
             if error != Unreadable::Outlined {
@@ -283,9 +303,9 @@ fn present(pipeline: &Pipeline, key: &Key, object: &Object) -> Sight<Source> {
         }
     };
     if metadata(&value, "deletionTimestamp").is_empty() {
-        pipeline.learned.lock().lives(key);
+        executor.pipeline.learned.lock().lives(executor.key);
     }
-    Ok(Source::Present(Arc::new(value)))
+    Ok(Source::Present(value))
 }
 
 /// `None`: not read yet. Without it the engine cannot tell which status fields the consumer's API keeps.
@@ -445,5 +465,26 @@ mod tests {
         }
         observed.target.kinds = Err(Reason::unseen("the state store is not read"));
         assert!(open(&observed).is_empty(), "that is what it waits for");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_parsed_once_for_all_targets_of_a_reconcile() {
+        let object = |version: &str| {
+            let text = format!(r#"{{"metadata": {{"name": "a", "resourceVersion": "{version}"}}}}"#);
+            Arc::new(Object::from_json(text.as_bytes()).expect("an object"))
+        };
+        let (first, second, tree) = (object("1"), object("2"), SourceTree::default());
+        let targets = [tree.clone(), tree.clone(), tree];
+        let [one, another] = [0, 1].map(|at: usize| targets[at].of(&first).expect("a tree"));
+        assert!(Arc::ptr_eq(&one, &another));
+        for object in [second, first] {
+            let read = targets[2].of(&object).expect("a tree");
+            assert_eq!(metadata(&read, "resourceVersion"), object.resource_version());
+        }
     }
 }

@@ -17,7 +17,7 @@ use super::bodies::observe_whole;
 use super::controller::{Controller, Feed};
 use super::events::Event;
 use super::interests::{Facts, Topic, open_in_words};
-use super::observe::{see_newcomers, with_targets};
+use super::observe::{SourceTree, see_newcomers, with_targets};
 use super::originals;
 use super::pipeline::shared_use::{Use, Uses};
 use super::pipeline::{Generation, Pipeline, Unsettled};
@@ -190,8 +190,10 @@ async fn run<'t>(
     };
     // Before anything is looked at: whatever changes from now on ends the right to write.
     let waited_for = is_by_timer.then(|| waited_for(targets.iter().filter_map(|(one, _)| one.waits_for(key))));
+    let source_tree = SourceTree::default();
     let executor = |(pipeline, generation): &'t Assigned| Executor {
         waited_for,
+        source_tree: source_tree.clone(),
         ..Executor::permitted(pipeline, generation, &cluster, &feed, key, lease.clone())
     };
     let executors: Vec<Executor<'_>> = targets.iter().map(executor).collect();

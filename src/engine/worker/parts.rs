@@ -67,22 +67,16 @@ fn introduce(parts: &mut [Part<'_, '_>]) {
         return;
     }
     let targets = Arc::new(parts.iter_mut().map(Part::as_target).collect());
-    let mut first: Option<(&Arc<Mapping>, Evaluated, Sight<Source>)> = None;
+    let mut first: Option<(&Arc<Mapping>, Evaluated)> = None;
     for Part { executor, observed, .. } in parts {
         let Some(observed) = observed else { continue };
         with_targets(executor.pipeline, observed, &targets);
         match &first {
-            Some((mapping, evaluated, source)) if Arc::ptr_eq(mapping, &executor.generation.mapping) => {
+            Some((mapping, evaluated)) if Arc::ptr_eq(mapping, &executor.generation.mapping) => {
                 observed.study.evaluated_targets = evaluated.clone();
-                if matches!(source, Ok(Source::Present(_))) && is_same(source, &observed.source) {
-                    observed.source = source.clone();
-                }
             }
             Some(_) => {}
-            None => {
-                let mapping = &executor.generation.mapping;
-                first = Some((mapping, observed.study.evaluated_targets.clone(), observed.source.clone()));
-            }
+            None => first = Some((&executor.generation.mapping, observed.study.evaluated_targets.clone())),
         }
     }
 }
