@@ -52,8 +52,7 @@ impl Lists {
     pub fn kept(managed_fields: &str) -> Option<String> {
         let entries: Vec<Entry<&RawValue>> =
             may_own_items(managed_fields).then(|| serde_json::from_str(managed_fields).ok()).flatten()?;
-        let own = entries.into_iter().filter_map(Entry::own);
-        let lists = Self::from_fields(own.filter_map(|fields| serde_json::from_str(fields.get()).ok()));
+        let lists = Self::from_fields(own_items(entries).filter_map(|fields| serde_json::from_str(fields.get()).ok()));
         if lists.0.is_empty() { None } else { serde_json::to_string(&lists).ok() }
     }
 
@@ -101,8 +100,16 @@ impl Lists {
 /// Whether the text of managedFields is read at all. That of a source is not: the engine never applies one, and what it patches
 /// (the finalizer, the conditions) is an `Update`.
 fn may_own_items(managed_fields: &str) -> bool {
-    let has = |part: &str| managed_fields.contains(part);
-    has("\"Apply\"") && has(MANAGER) && (has("\"k:") || has("\"v:"))
+    managed_fields.contains("\"Apply\"") && managed_fields.contains(MANAGER) && may_have_items(managed_fields)
+}
+
+/// What the engine applied, where that names items of lists: mostly only a controller's conditions are such.
+fn own_items(entries: Vec<Entry<&RawValue>>) -> impl Iterator<Item = &RawValue> {
+    entries.into_iter().filter_map(Entry::own).filter(|fields| may_have_items(fields.get()))
+}
+
+fn may_have_items(fields: &str) -> bool {
+    ["\"k:", "\"v:"].iter().any(|key| fields.contains(key))
 }
 
 #[cfg(test)]
@@ -152,5 +159,18 @@ mod tests {
         ]);
         let read = [managed("sync-engine/main/db"), managed("operator"), patched];
         assert_eq!(read.map(|managed_fields| may_own_items(&managed_fields.to_string())), [true, false, false]);
+    }
+
+    #[test]
+    fn a_tree_is_made_of_those_fields_alone_that_the_engine_applied_to_items() {
+        let condition = json!({"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}}}}});
+        let entry =
+            |manager: &str, fields: &Value| json!({"manager": manager, "operation": "Apply", "fieldsV1": fields});
+        let (plain, items) = (json!({"f:spec": {"f:members": {}}}), managed("sync-engine/main/db"));
+        for (own, trees) in [(&plain, 0), (&items[0]["fieldsV1"], 1)] {
+            let text = json!([entry("sync-engine/main/db", own), entry("operator", &condition)]).to_string();
+            assert!(may_own_items(&text));
+            assert_eq!(own_items(serde_json::from_str(&text).unwrap()).count(), trees, "{own}");
+        }
     }
 }
