@@ -466,11 +466,6 @@ mod tests {
         observed.target.kinds = Err(Reason::unseen("the state store is not read"));
         assert!(open(&observed).is_empty(), "that is what it waits for");
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn a_source_is_parsed_once_for_all_targets_of_a_reconcile() {

@@ -183,7 +183,6 @@ fn what_the_author_has_to_write_is_withheld_and_said() {
     assert!(file(&kit, "README.md").contains("\n## What you have to add\n"));
 }
 
-/// Of an operator that is not known, they are a comment.
 /// Velero takes all namespaces of the cluster where an object names none.
 #[test]
 fn what_would_reach_everywhere_without_a_value_is_written() {
@@ -202,7 +201,7 @@ fn what_would_reach_everywhere_without_a_value_is_written() {
     });
     let kit = made(document, &Wishes::default()).expect("a kit");
     let mapping = file(&kit, "mappings/backup.yaml");
-    assert!(mapping.contains("includedNamespaces: ${{ [placement.namespace] }}"), "{mapping}");
+    assert!(mapping.contains("includedNamespaces: \"${{ [placement.namespace] }}\""), "{mapping}");
     let kept: Vec<String> = kit.kept.iter().map(ToString::to_string).collect();
     assert_eq!(kept, ["spec.includeClusterResources", "spec.includedNamespaces"]);
     let mut schemas = Schemas::default();
@@ -214,6 +213,7 @@ fn what_would_reach_everywhere_without_a_value_is_written() {
     assert_eq!(check(&mapping, &schemas), []);
 }
 
+/// Of an operator that is not known, they are a comment.
 #[test]
 fn secrets_that_consumers_name_are_listed() {
     let mut document = definition();

@@ -78,7 +78,9 @@ impl<'s> Reads<'_, 's> {
                 let mut written = Bound::made(Form::Text, &printed);
                 let before = self.findings.len();
                 self.typed(node, &written.types, place);
-                if let [Piece::Print { .. }] = text.pieces() {
+                if let [Piece::Print { .. }] = text.pieces()
+                    && self.findings.len() == before
+                {
                     let is_number = |form| matches!(form, Form::Integer | Form::Number | Form::Boolean);
                     let numbers = printed.iter().flat_map(|bound| &bound.types).filter(|one| is_number(one.form()));
                     let numbers: Vec<_> = numbers.map(|one| Type::Printed(Box::new(one.clone()))).collect();

@@ -175,8 +175,8 @@ fn types_outlast_fallbacks_and_entries() {
     assert_eq!(told("{{ (source.spec.tls | default('')).secret | default('') + 1 }}"), [sum]);
     let entries = "source.spec.tls | default({}) | items";
     let each = |names: &str, body: &str| told(&format!("{{% for {names} in {entries} %}}{body}{{% endfor %}}"));
-    assert_eq!(each("key, value", "{{ key + 1 }}"), [sum]);
-    assert_eq!(each("key, value", "{{ value.on }}"), [format!("SE0401 `value.on` {missing}")]);
+    assert_eq!(each("name, one", "{{ name + 1 }}"), [sum]);
+    assert_eq!(each("name, one", "{{ one.on }}"), [format!("SE0401 `one.on` {missing}")]);
     assert_eq!(each("entry", "{{ entry[0] + 1 }}"), [sum]);
     assert_eq!(each("entry", "{{ entry[0] }}={{ entry[1] }}"), Vec::<String>::new());
 }
