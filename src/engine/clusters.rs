@@ -5,15 +5,65 @@ use std::sync::Arc;
 
 use tracing::debug;
 
-use super::controller::Controller;
+use super::controller::{Controller, Gone};
 use super::target::Target;
 use super::{Engine, Pipeline, for_good};
 use crate::mapping::{Kind, SourceClusters};
 use crate::multicluster::manager::ClusterEvent;
-use crate::multicluster::registry::{Cluster, ProviderName, WatchScope};
+use crate::multicluster::registry::{Cluster, ProviderName, Reason, WatchScope};
 
 impl Engine {
-    pub(super) fn cluster(&mut self, event: ClusterEvent) {
+    /// What came and went at one time. What is to run is looked at once for all of it: a whole fleet may come into sight.
+    pub(super) fn clusters(&mut self, events: Vec<ClusterEvent>) {
+        let (mut gone, mut others) = (Vec::new(), Vec::new());
+        for event in events {
+            match event {
+                ClusterEvent::Disengaged(cluster, reason) => gone.push((cluster, reason)),
+                event => others.push(event),
+            }
+        }
+        // First: one that is described anew is engaged by another of these events.
+        let mut is_due = self.disengaged(gone);
+        let mut changed = BTreeSet::new();
+        for event in others {
+            if let ClusterEvent::Engaged(cluster) | ClusterEvent::Described(cluster) = &event {
+                changed.insert(cluster.provider.clone());
+            }
+            self.cluster(event);
+        }
+        is_due |= changed.iter().any(|provider| self.has_targets_of(provider));
+        if is_due {
+            self.converge();
+        }
+    }
+
+    /// These clusters are no longer engaged. `true`: one of them is a target.
+    fn disengaged(&self, clusters: Vec<(Arc<Cluster>, Reason)>) -> bool {
+        let mut gone: BTreeMap<SourceClusters, Vec<Gone>> = BTreeMap::new();
+        for (cluster, reason) in clusters {
+            let (name, identity) = (&cluster.spec.name, cluster.identity());
+            debug!(cluster = %name, identity, workspace = cluster.spec.path, ?reason, "disengaged");
+            // A target stays what it was until another cluster is known to be there.
+            let ProviderName::Source(provider) = cluster.provider.clone() else { continue };
+            let is_same = |scope: &WatchScope| *scope == cluster.spec.scope;
+            let still_used = self.shared.manager.any_scope(&cluster.provider, is_same);
+            gone.entry(provider).or_default().push(Gone { cluster, reason, still_used });
+        }
+        for (provider, gone) in &gone {
+            self.of_provider(provider).for_each(|controller| controller.disengage(gone));
+        }
+        let all = || gone.values().flatten();
+        if all().any(|one| !one.still_used) {
+            // Those of addresses that no controller watches any more.
+            let feeds = self.controllers().flat_map(|controller| controller.source_feeds());
+            let places: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.place()).collect();
+            self.shared.schemas.retain(|place| places.contains(place));
+        }
+        all().fold(false, |is_target, one| self.target_disengaged(&one.cluster) || is_target)
+    }
+
+    /// One of those that came, or that are described otherwise.
+    fn cluster(&mut self, event: ClusterEvent) {
         match event {
             ClusterEvent::Engaged(cluster) => {
                 let (name, identity) = (&cluster.spec.name, cluster.identity());
@@ -32,26 +82,6 @@ impl Engine {
                     let selects = |one: &&Arc<Controller>| one.mapping().source.selection.is_some();
                     // Its sources are looked at again: they may pass the filter now, or no longer.
                     self.of_provider(provider).filter(selects).for_each(|controller| controller.engage(&cluster));
-                    self.fleet_changed(provider);
-                }
-            }
-            ClusterEvent::Disengaged(cluster, reason) => {
-                let (name, identity) = (&cluster.spec.name, cluster.identity());
-                debug!(cluster = %name, identity, workspace = cluster.spec.path, ?reason, "disengaged");
-                // A target stays what it was until another cluster is known to be there.
-                if let ProviderName::Source(provider) = &cluster.provider {
-                    // Whether what is watched for it is watched for another engaged one too.
-                    let is_same = |scope: &WatchScope| *scope == cluster.spec.scope;
-                    let used = self.shared.manager.any_scope(&cluster.provider, is_same);
-                    let of_provider = self.of_provider(provider);
-                    of_provider.for_each(|controller| controller.disengage(&cluster, used, &reason));
-                    if !used {
-                        // Those of addresses that no controller watches any more.
-                        let feeds = self.controllers().flat_map(|controller| controller.source_feeds());
-                        let places: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.place()).collect();
-                        self.shared.schemas.retain(|place| places.contains(place));
-                    }
-                    self.target_disengaged(&cluster);
                 }
             }
             ClusterEvent::Synced(ProviderName::Source(_)) => {
@@ -62,7 +92,8 @@ impl Engine {
                 pipelines.for_each(|pipeline| pipeline.source_replaced());
             }
             ClusterEvent::Identity(ProviderName::Connection(_), _)
-            | ClusterEvent::Synced(ProviderName::Connection(_)) => {}
+            | ClusterEvent::Synced(ProviderName::Connection(_))
+            | ClusterEvent::Disengaged(..) => {}
         }
     }
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -75,6 +76,15 @@ pub struct Controller {
     pub told_home: tokio::sync::Mutex<ToldHome>,
     /// The last document that home or a state store had while it ran, also that of a target that is gone.
     pub last_recorded: Mutex<Option<Arc<str>>>,
+}
+
+/// A cluster that is no longer engaged.
+#[derive(Debug)]
+pub struct Gone {
+    pub cluster: Arc<Cluster>,
+    pub reason: Disengaged,
+    /// Whether what is watched for it is watched for another engaged one too.
+    pub still_used: bool,
 }
 
 /// Since when a consumer's change is not carried out.
@@ -415,20 +425,37 @@ impl Controller {
         self.interests.forget(key);
     }
 
-    /// Forgets what is known of a cluster, and the feed that served no other.
-    pub fn disengage(&self, cluster: &Cluster, still_used: bool, reason: &Disengaged) {
-        let name = &cluster.spec.name;
-        let has_left = !still_used && self.has_left_for_good(cluster, reason);
-        let queued = self.queue.remove_cluster(name);
-        // It may have the same name again, at another address: what went meanwhile, no event tells.
-        let both = |key: &Key| [key.clone(), key.in_cluster(cluster.named_by_identity())];
-        let mut left: Vec<Key> = self.unfollow(cluster, still_used).iter().flat_map(both).collect();
-        self.interests.retain(|key| key.cluster != *name);
-        left.extend(queued.iter().flat_map(both));
+    /// Forgets what is known of clusters, and the feeds that served no others. One walk serves all of them: a shard may take ten thousand
+    /// along.
+    pub fn disengage(&self, gone: &[Gone]) {
+        // Each with what it is called by its identity.
+        let names: HashMap<ClusterName, ClusterName> =
+            gone.iter().map(|one| (one.cluster.spec.name.clone(), one.cluster.named_by_identity())).collect();
+        let is_gone = |key: &Key| names.contains_key(&key.cluster);
+        // One for each scope that nobody uses any more.
+        let mut unused: Vec<&Gone> = Vec::new();
+        for one in gone.iter().filter(|one| !one.still_used) {
+            let is_known =
+                |known: &&Gone| known.cluster.spec.scope == one.cluster.spec.scope && known.reason == one.reason;
+            if !unused.iter().any(is_known) {
+                unused.push(one);
+            }
+        }
+        let left_for_good = unused.iter().filter(|one| self.has_left_for_good(&one.cluster, &one.reason));
+        let left_for_good: Vec<&Cluster> = left_for_good.map(|one| &*one.cluster).collect();
+        // In order, so that they are queued in order.
+        let queued = gone.iter().flat_map(|one| self.queue.remove_cluster(&one.cluster.spec.name));
+        let mut left: BTreeSet<Key> = queued.collect();
+        left.extend(self.unfollow(is_gone, &unused));
+        self.interests.retain(|key| !is_gone(key));
+        let clusters: Vec<&Cluster> = gone.iter().map(|one| &*one.cluster).collect();
         for pipeline in self.pipelines() {
-            left.extend(pipeline.forget_cluster(cluster, has_left).iter().flat_map(both));
+            left.extend(pipeline.forget_clusters(&clusters, &left_for_good));
         }
         self.sources_told();
+        // One may have the same name again, at another address: what went meanwhile, no event tells.
+        let both = |key: &Key| [key.clone(), key.in_cluster(names[&key.cluster].clone())];
+        let left: BTreeSet<Key> = left.iter().flat_map(both).collect();
         // What they have on the target is counted as orphaned.
         left.into_iter().for_each(|key| self.enqueue_named(key, Priority::Initial));
     }

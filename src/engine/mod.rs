@@ -85,6 +85,9 @@ use turns::Turns;
 /// How often gauges and the status page are brought up to date.
 const TICK: Duration = Duration::from_secs(2);
 
+/// Clusters that come or go at once, of which one event of the engine is made.
+const CLUSTERS_TOGETHER: usize = 128;
+
 /// How long the answer to a reload waits for rehearsals.
 const ANSWER: Duration = Duration::from_secs(5);
 
@@ -184,7 +187,7 @@ impl Drop for Shared {
 #[derive(Debug)]
 enum Event {
     Reload(Reload),
-    Cluster(ClusterEvent),
+    Clusters(Vec<ClusterEvent>),
     /// A target was identified, or serves a kind that it did not.
     Target(String),
     /// The inventories of a target, read for the first time.
@@ -402,7 +405,7 @@ impl Engine {
                 () = shared.counted.notified() => Event::Counted,
                 () = leadership.advanced() => Event::Leadership,
                 // Last: thousands of workspaces may come or go at once.
-                Some(event) = clusters.next() => Event::Cluster(event),
+                Some(events) = clusters.some(CLUSTERS_TOGETHER) => Event::Clusters(events),
             };
             self.handle(event);
             // Events that wait are received without a pause: leases and probes have their turn in between.
@@ -413,7 +416,7 @@ impl Engine {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Reload(reload) => self.reload(reload),
-            Event::Cluster(event) => self.cluster(event),
+            Event::Clusters(events) => self.clusters(events),
             Event::Target(name) => self.target_changed(&name),
             Event::Retained(target, inventories) => self.learn(target, inventories),
             Event::Left(slot) => self.forget(&slot),

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use hashbrown::HashSet;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -372,34 +373,43 @@ impl Pipeline {
         }
     }
 
-    /// Forgets what is known of a cluster, and returns its sources that were not in sync. `has_left`: nothing of the engine is
-    /// left where it was.
-    pub fn forget_cluster(&self, cluster: &Cluster, has_left: bool) -> Vec<Key> {
-        let name = &cluster.spec.name;
-        if has_left {
-            self.state.lock().places_left.insert(recorded_as(cluster));
+    /// Forgets what is known of clusters, and returns their sources that were not in sync. `left`: nothing of the engine is left where
+    /// these were.
+    pub fn forget_clusters(&self, gone: &[&Cluster], left: &[&Cluster]) -> Vec<Key> {
+        if !left.is_empty() {
+            self.state.lock().places_left.extend(left.iter().map(|cluster| recorded_as(cluster)));
             self.check_inventory();
         }
-        self.learned.lock().forget_cluster(name, cluster.identity());
-        let now = self.shared.manager.cluster(&self.generation().mapping.source.clusters, name);
-        if now.is_none_or(|now| now.identity() != cluster.identity()) {
-            self.forget_sources(name);
+        let named: Vec<_> = gone.iter().map(|cluster| (&cluster.spec.name, cluster.identity())).collect();
+        self.learned.lock().forget_clusters(&named);
+        // The sources of one that is only described anew are what they were until each is planned again.
+        let generation = self.generation();
+        let is_away = |name: &ClusterName, identity: &str| {
+            let now = self.shared.manager.cluster(&generation.mapping.source.clusters, name);
+            now.is_none_or(|now| now.identity() != identity)
+        };
+        let away = named.iter().filter(|(name, identity)| is_away(name, identity));
+        let away: HashSet<ClusterName> = away.map(|(name, _)| (*name).clone()).collect();
+        if !away.is_empty() {
+            self.forget_sources(|key| away.contains(&key.cluster));
         }
-        let (least, is_its) = (Key::least_of(name), |key: &&Key| key.cluster == *name);
         let state = self.state.lock();
-        let unsettled = state.unsettled.range(&least..).map(|(key, _)| key).take_while(is_its);
-        unsettled.chain(state.retried.range(&least..).take_while(is_its)).cloned().collect()
+        let of_cluster = |(name, _): &(&ClusterName, &str)| {
+            let (least, is_its) = (Key::least_of(name), |key: &&Key| key.cluster == **name);
+            let unsettled = state.unsettled.range(&least..).map(|(key, _)| key).take_while(is_its);
+            unsettled.chain(state.retried.range(&least..).take_while(is_its)).cloned().collect::<Vec<Key>>()
+        };
+        named.iter().flat_map(of_cluster).collect()
     }
 
-    /// The sources of a cluster are out of sight. Those of one that is only described anew are what they were until each is
-    /// planned again.
-    fn forget_sources(&self, cluster: &ClusterName) {
-        let news = self.shared_use.lock().forget_cluster(cluster);
+    /// These sources are out of sight.
+    fn forget_sources(&self, are_away: impl Fn(&Key) -> bool) {
+        let news = self.shared_use.lock().forget_all(&are_away);
         self.tell(news, None);
         let mut state = self.state.lock();
-        state.promotion.forget(|key| key.cluster == *cluster);
-        state.unplanned.retain(|key| key.cluster != *cluster);
-        state.losses.forget_cluster(cluster);
+        state.promotion.forget(&are_away);
+        state.unplanned.retain(|key| !are_away(key));
+        state.losses.forget_all(&are_away);
     }
 
     /// Whether all clusters of the mapping's sources are described.

@@ -159,23 +159,20 @@ impl Engine {
                 }
             }
         }
-        self.fleet_changed(&SourceClusters::Provider(provider.clone()));
     }
 
-    /// Other clusters of a provider may be targets now.
-    pub(super) fn fleet_changed(&mut self, provider: &SourceClusters) {
-        if self.entries().any(|(_, entry)| self.target_providers(&entry.mapping).contains(provider)) {
-            self.converge();
-        }
+    /// Whether clusters of a provider may be targets.
+    pub(super) fn has_targets_of(&self, provider: &ProviderName) -> bool {
+        let ProviderName::Source(provider @ SourceClusters::Provider(_)) = provider else { return false };
+        self.entries().any(|(_, entry)| self.target_providers(&entry.mapping).contains(provider))
     }
 
-    /// A provider no longer lists a cluster that may be a target. Nothing is deleted for that.
-    pub(super) fn target_disengaged(&mut self, cluster: &Cluster) {
-        let ProviderName::Source(SourceClusters::Provider(provider)) = &cluster.provider else { return };
-        if let Some(target) = self.targets.get(&format!("{provider}/{}", cluster.spec.name)) {
-            target.set_away(true);
-            self.converge();
-        }
+    /// A provider no longer lists a cluster. `true`: it is a target. Nothing is deleted for that.
+    pub(super) fn target_disengaged(&self, cluster: &Cluster) -> bool {
+        let ProviderName::Source(SourceClusters::Provider(provider)) = &cluster.provider else { return false };
+        let target = self.targets.get(&format!("{provider}/{}", cluster.spec.name));
+        target.iter().for_each(|target| target.set_away(true));
+        target.is_some()
     }
 
     /// The connection of a target: one that the command line names, or that of a provider's cluster.

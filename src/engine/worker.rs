@@ -287,7 +287,7 @@ fn unseen(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     }
     if !is_engaged_now && !pipeline.has_objects(key) {
         // What became of its last objects is told by events that come after it is no longer engaged.
-        pipeline.learned.lock().forget_cluster(&key.cluster, key.cluster.as_str());
+        pipeline.learned.lock().forget_clusters(&[(&key.cluster, key.cluster.as_str())]);
         return Ended::Dropped;
     }
     let known = manager.cluster_of_identity(&source.clusters, key.cluster.as_str());

@@ -344,11 +344,18 @@ pub struct ClusterEvents(Arc<Subscriber>);
 impl ClusterEvents {
     /// The next event; `None` after the shutdown. Cancel-safe.
     pub async fn next(&mut self) -> Option<ClusterEvent> {
+        self.some(1).await?.pop()
+    }
+
+    /// The next events that wait, at least one and at most so many; `None` after the shutdown. Of a cluster, there is at most one that it
+    /// is gone, and one that it is engaged after that. Cancel-safe.
+    pub async fn some(&mut self, most: usize) -> Option<Vec<ClusterEvent>> {
         loop {
             {
                 let mut mailbox = self.0.mailbox.lock();
-                if let Some(event) = mailbox.take() {
-                    return Some(event);
+                let some: Vec<_> = std::iter::from_fn(|| mailbox.take()).take(most.max(1)).collect();
+                if !some.is_empty() {
+                    return Some(some);
                 }
                 if mailbox.closed {
                     return None;
@@ -367,6 +374,19 @@ mod tests {
 
     use super::*;
     use crate::connection::tests::{open, write};
+
+    /// Ten thousand workspaces of a shard may go at once.
+    #[tokio::test]
+    async fn events_that_wait_are_read_together_up_to_a_number() {
+        let mut events = ClusterEvents(Arc::default());
+        let synced = |name: &str| ClusterEvent::Synced(ProviderName::Connection(name.to_owned()));
+        ["a", "b", "c"].into_iter().for_each(|name| events.0.put(synced(name)));
+        for waiting in [2, 1] {
+            assert_eq!(events.some(2).await.map(|some| some.len()), Some(waiting));
+        }
+        events.0.mailbox.lock().closed = true;
+        assert!(events.some(2).await.is_none());
+    }
 
     /// A pipe that nobody writes to is a file on a mount that hangs.
     #[tokio::test(start_paused = true)]

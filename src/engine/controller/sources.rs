@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
-use super::{Changed, Controller};
+use super::{Changed, Controller, Gone};
 use crate::engine::consumer_schema::{PublishedSchema, Schedule};
 use crate::engine::for_good;
 use crate::engine::interests::{Collection, Interest, LINGER, Related, Topic};
@@ -150,22 +150,19 @@ impl Controller {
         self.touch(Topic::Binding(cluster.named_by_identity()));
     }
 
-    /// Forgets the feed that served no other cluster, and returns the sources of the cluster that were known.
-    pub(super) fn unfollow(&self, cluster: &Cluster, still_used: bool) -> Vec<Key> {
-        let name = &cluster.spec.name;
+    /// Forgets the feeds of what is unused, and returns the sources that were known of clusters that are gone.
+    pub(super) fn unfollow(&self, is_gone: impl Fn(&Key) -> bool, unused: &[&Gone]) -> Vec<Key> {
         let mut sources = self.sources.lock();
-        let known = sources.origins.extract_if(|_, key| key.cluster == *name);
-        // In order, so that they are queued in order.
-        let known: BTreeSet<Key> = known.map(|(_, key)| key).collect();
-        sources.changed.retain(|key, _| key.cluster != *name);
+        let known = sources.origins.extract_if(|_, key| is_gone(key)).map(|(_, key)| key).collect();
+        sources.changed.retain(|key, _| !is_gone(key));
         // At the same address, there may be a feed with another credential meanwhile, which serves others.
-        let is_unused = |feed: &Feed| !still_used && feed.scope == cluster.spec.scope;
+        let is_unused = |feed: &Feed| unused.iter().any(|one| one.cluster.spec.scope == feed.scope);
         let dropped: Vec<_> = sources.feeds.extract_if(.., |_, feed| is_unused(feed)).collect();
         let copies: Vec<_> = sources.copies.extract_if(.., |_, feed| is_unused(feed)).collect();
         // The end of a subscription must not meet the lock.
         drop(sources);
         drop((dropped, copies));
-        known.into_iter().collect()
+        known
     }
 
     fn source_feed(self: &Arc<Self>, spec: &ClusterSpec) -> Arc<Feed> {
@@ -564,10 +561,10 @@ mod tests {
         let name = ClusterName::try_from("edge").expect("a name");
         let scope = WatchScope { endpoint: connection().endpoint(), clusters: ClustersOf::One(name.clone()) };
         let spec = ClusterSpec::new(name.clone(), "uid".into(), scope.endpoint.clone(), scope);
-        let cluster = Cluster { provider: ProviderName::Connection("edge".into()), spec: spec.into() };
+        let cluster = Arc::new(Cluster { provider: ProviderName::Connection("edge".into()), spec: spec.into() });
         let (key, identity) = (Key::new(name.clone(), "default", "x"), cluster.named_by_identity());
         controller.sources.lock().origins.insert(1, key.clone());
-        controller.disengage(&cluster, false, &Reason::Replaced);
+        controller.disengage(&[Gone { cluster, reason: Reason::Replaced, still_used: false }]);
         assert_eq!(controller.queue.remove_cluster(&identity), [key.in_cluster(identity.clone())]);
         assert_eq!(controller.queue.remove_cluster(&name), [key]);
     }

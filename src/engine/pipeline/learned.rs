@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::HashMap;
+use hashbrown::HashSet;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -47,13 +47,13 @@ pub struct Learned {
     /// Status fields that clusters do not keep.
     pub dropped: DroppedFields,
     /// By source: status leaves that its server refused.
-    refused_status: HashMap<Key, RefusedStatus>,
+    refused_status: BTreeMap<Key, RefusedStatus>,
     /// Sources that were seen being deleted, or were released, and under which uid.
-    deleted: HashMap<Key, (String, Instant)>,
+    deleted: BTreeMap<Key, (String, Instant)>,
     /// Live sources that were let go, and under which uid.
-    let_go: HashMap<Key, (String, Instant)>,
+    let_go: BTreeMap<Key, (String, Instant)>,
     /// Since when a source is missing whose objects exist, and whether its server said so.
-    missing: HashMap<Key, (Instant, bool)>,
+    missing: BTreeMap<Key, (Instant, bool)>,
     /// The requests to add the finalizer.
     pub finalizer: Late,
     /// Deletions without an answer.
@@ -67,6 +67,13 @@ type Place = (Option<ClusterName>, Reference);
 
 fn place(cluster: &ClusterName, reference: &Reference) -> Place {
     ((reference.kind.side == Side::Source).then(|| cluster.clone()), reference.clone())
+}
+
+/// Takes out what is known of the sources of a cluster, without a look at those of others.
+fn take_of_cluster<V>(known: &mut BTreeMap<Key, V>, cluster: &ClusterName) -> Vec<(Key, V)> {
+    let from_there = known.range(Key::least_of(cluster)..).map(|(key, _)| key);
+    let keys: Vec<Key> = from_there.take_while(|key| key.cluster == *cluster).cloned().collect();
+    keys.iter().filter_map(|key| known.remove_entry(key)).collect()
 }
 
 /// Refused leaves by JSON pointer, and the mapping that they were written by.
@@ -172,8 +179,7 @@ impl Learned {
             return;
         }
         for known in [&mut self.deleted, &mut self.let_go] {
-            let of_cluster: Vec<_> = known.extract_if(|key, _| key.cluster == *from).collect();
-            for (key, seen) in of_cluster {
+            for (key, seen) in take_of_cluster(known, from) {
                 let last = known.entry(key.in_cluster(to.clone())).or_insert_with(|| seen.clone());
                 if last.1 < seen.1 {
                     *last = seen;
@@ -182,19 +188,25 @@ impl Learned {
         }
     }
 
-    /// A cluster is no longer engaged. What was seen of its deletions counts if it comes back, under whatever name.
-    pub fn forget_cluster(&mut self, cluster: &ClusterName, identity: &str) {
-        if let Ok(named) = ClusterName::try_from(identity) {
-            self.rename(cluster, &named);
-        }
-        let is_of = |known: &OwnershipRecord| known.annotations.get(marks::CLUSTER).is_some_and(|of| of == identity);
+    /// Clusters, each with its identity, are no longer engaged. What was seen of their deletions counts if they come back, under whatever
+    /// name.
+    pub fn forget_clusters(&mut self, gone: &[(&ClusterName, &str)]) {
+        let identities: HashSet<&str> = gone.iter().map(|(_, identity)| *identity).collect();
+        let is_of = |known: &OwnershipRecord| {
+            known.annotations.get(marks::CLUSTER).is_some_and(|of| identities.contains(of.as_str()))
+        };
         self.stripped.retain(|_, all| {
             all.retain(|_, known| !is_of(known));
             !all.is_empty()
         });
-        self.dropped.forget(cluster);
-        self.missing.retain(|key, _| key.cluster != *cluster);
-        self.refused_status.retain(|key, _| key.cluster != *cluster);
+        for (cluster, identity) in gone {
+            if let Ok(named) = ClusterName::try_from(*identity) {
+                self.rename(cluster, &named);
+            }
+            self.dropped.forget(cluster);
+            take_of_cluster(&mut self.missing, cluster);
+            take_of_cluster(&mut self.refused_status, cluster);
+        }
     }
 
     /// Deletions without an answer that may still take effect, on the target and in a cluster of sources.
@@ -334,7 +346,7 @@ mod tests {
         learned.saw_stripped(other, of_other);
         learned.restored(&planned);
         assert_eq!(learned.stripped(&[Owner("a".into())]), BTreeMap::from([(one, again)]), "it was seen since");
-        learned.forget_cluster(&key("c").cluster, "c");
+        learned.forget_clusters(&[(&key("c").cluster, "c")]);
         assert!(learned.stripped.is_empty());
         let (shared, of_it) = known("s", "of no cluster");
         learned.saw_stripped(shared, of_it);
@@ -388,7 +400,7 @@ mod tests {
         let (mut learned, start) = (Learned::default(), Instant::now());
         learned.saw_deletion(&key("plain"), "u1", start);
         learned.lets_go(&key("plain"), "u2", start);
-        learned.forget_cluster(&key("plain").cluster, "identity");
+        learned.forget_clusters(&[(&key("plain").cluster, "identity")]);
         learned.engage(&key("other").cluster, "another");
         assert_eq!(learned.missing(&key("other"), LATE_CREATE, start).deleted, None);
         learned.engage(&key("one").cluster, "identity");
@@ -411,13 +423,13 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_goes_takes_along_what_was_learned_of_it() {
+    fn clusters_that_go_take_along_what_was_learned_of_them() {
         let (mut learned, start) = (Learned::default(), Instant::now());
-        for cluster in ["gone", "stays"] {
+        for cluster in ["gone", "lost", "stays"] {
             assert!(!learned.missing(&key(cluster), LATE_CREATE, start).long);
             learned.dropped.note(&key(cluster).cluster, &Arc::from("1"), &["/x"]);
         }
-        learned.forget_cluster(&key("gone").cluster, "gone");
+        learned.forget_clusters(&[(&key("gone").cluster, "gone"), (&key("lost").cluster, "lost")]);
         assert_eq!(learned.missing.len(), 1);
         assert!(learned.dropped.of(&key("gone").cluster, "1").is_empty());
         assert!(!learned.dropped.of(&key("stays").cluster, "1").is_empty());

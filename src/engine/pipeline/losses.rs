@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{Generation, Pipeline};
 use crate::mapping::Mapping;
 use crate::multicluster::queue::Priority;
+use crate::object::Key;
 use crate::object::marks::Owner;
-use crate::object::{ClusterName, Key};
 use crate::plan::Prune;
 
 /// What a source may lose, and what it asks for.
@@ -41,11 +41,11 @@ impl Losses {
         self.granted.remove(key);
     }
 
-    /// The sources of a cluster are out of sight.
-    pub fn forget_cluster(&mut self, cluster: &ClusterName) {
-        self.open.retain(|key| key.cluster != *cluster);
-        self.asked.retain(|key, _| key.cluster != *cluster);
-        self.granted.retain(|key, _| key.cluster != *cluster);
+    /// These sources are out of sight.
+    pub fn forget_all(&mut self, are_away: impl Fn(&Key) -> bool) {
+        self.open.retain(|key| !are_away(key));
+        self.asked.retain(|key, _| !are_away(key));
+        self.granted.retain(|key, _| !are_away(key));
     }
 
     /// A source comes into sight, or is named by an object that it has.

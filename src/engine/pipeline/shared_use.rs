@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::object::{ClusterName, Key};
+use crate::object::Key;
 use crate::plan::observed::all_copies;
 
 /// Sources by what they use: a namespace of the target, or a shared copy in it.
@@ -89,9 +89,9 @@ impl SharedUse {
         News { places: changed, complete }
     }
 
-    /// The sources of a cluster are out of sight, and its objects are no business of this engine.
-    pub fn forget_cluster(&mut self, cluster: &ClusterName) -> News {
-        let keys = self.places.keys().chain(&self.unseen).filter(|key| key.cluster == *cluster);
+    /// These sources are out of sight, and their objects are no business of this engine.
+    pub fn forget_all(&mut self, are_away: impl Fn(&Key) -> bool) -> News {
+        let keys = self.places.keys().chain(&self.unseen).filter(|key| are_away(key));
         let keys: BTreeSet<Key> = keys.cloned().collect();
         keys.iter().map(|key| self.seen(key, &Uses::default())).fold(News::default(), |mut all, news| {
             all.places.extend(news.places);
@@ -148,7 +148,10 @@ impl SharedUse {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use crate::object::ClusterName;
 
     fn key(name: &str) -> Key {
         let (cluster, name) = name.split_once('/').unwrap_or(("c", name));
@@ -229,16 +232,22 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_goes_takes_its_sources_along() {
+    fn clusters_that_go_take_their_sources_along_in_one_walk() {
         let mut shared = SharedUse::default();
         shared.listed(&key("gone/unseen"));
         shared.seen(&key("gone/a"), &at(&["x"]));
+        shared.seen(&key("lost/a"), &at(&["y"]));
         shared.seen(&key("c/a"), &at(&["x"]));
-        let news = shared.forget_cluster(&key("gone/a").cluster);
-        assert!(news.complete);
-        assert_eq!(told(news), ["x"]);
+        let asked = Cell::new(0);
+        let are_away = |key: &Key| {
+            asked.set(asked.get() + 1);
+            key.cluster.as_str() != "c"
+        };
+        let news = shared.forget_all(are_away);
+        assert_eq!((news.complete, asked.get()), (true, 4));
+        assert_eq!(told(news), ["x", "y"]);
         assert_eq!(shared.in_use("x", Some(&key("c/a"))), Some(false));
-        shared.forget_cluster(&key("c/a").cluster);
+        shared.forget_all(|_| true);
         assert!(shared.users.is_empty() && shared.places.is_empty() && shared.unseen.is_empty());
     }
 }

@@ -169,7 +169,7 @@ async fn a_source_loses_what_was_counted_or_granted_or_what_it_lost_at_its_end()
     pipeline.state.lock().losses.listed(&key);
     assert_ne!(pipeline.tables(), rests, "it came into sight again");
     assert!(!pipeline.may_lose(&generation, &key, 1), "what it was granted was for its way to that end");
-    pipeline.state.lock().losses.forget_cluster(&key.cluster);
+    pipeline.state.lock().losses.forget_all(|one| one.cluster == key.cluster);
     assert_eq!(pipeline.tables(), rests);
 }
 
@@ -489,7 +489,7 @@ async fn the_state_store_is_looked_at_where_a_source_is_in_a_cluster_that_it_may
     let is_due = || pipeline.inventory_due().now_or_never().is_some();
     pipeline.note_here(&cluster);
     assert!(!is_due(), "it may have no source");
-    pipeline.forget_cluster(&cluster, true);
+    pipeline.forget_clusters(&[&cluster], &[&cluster]);
     is_due();
     pipeline.note_here(&cluster);
     assert!(is_due(), "it had left");
@@ -508,7 +508,7 @@ async fn a_cluster_or_a_target_that_has_left_is_known_to_have_until_the_state_st
     let place = recorded_as(&cluster);
     let document = pipeline.generation();
     let closing = Generation::new(document.mapping.clone(), Phase::DeletionsOnly, document.target.clone());
-    pipeline.forget_cluster(&cluster, true);
+    pipeline.forget_clusters(&[&cluster], &[&cluster]);
     pipeline.leaves_target("former");
     pipeline.swap(closing);
     pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
