@@ -103,7 +103,7 @@ impl AddressLimits {
             let until = paused.entry(cluster.to_owned()).or_insert_with(Instant::now);
             *until = (*until).max(Instant::now() + wait);
         }
-        self.writes.0.lock().seats.worked(&Arc::from(cluster), sent.elapsed(), Instant::now().into_std());
+        self.writes.0.lock().worked(&Arc::from(cluster), sent.elapsed(), Instant::now().into_std());
     }
 
     pub(super) fn is_paused(&self, cluster: &str) -> bool {
@@ -191,11 +191,12 @@ impl Writes {
         loop {
             let now = Instant::now().into_std();
             let mut slots = self.0.lock();
-            let Some((waiting, number)) = slots.grant(WRITES_AT_ONCE, now) else {
-                return slots.seats.look_again(now).map(Instant::from_std);
+            let (waiting, number) = match slots.grant(WRITES_AT_ONCE, now) {
+                Ok(granted) => granted,
+                Err(again) => return again.map(Instant::from_std),
             };
             if waiting.is_closed() {
-                slots.seats.leave(number);
+                slots.leave(number);
                 continue;
             }
             // A slot that nobody takes after all is handed back, which needs the lock.
@@ -207,7 +208,7 @@ impl Writes {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.of.0.lock().seats.leave(self.number);
+        self.of.0.lock().leave(self.number);
         self.of.grant();
     }
 }

@@ -2,23 +2,32 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::seats::Seats;
 
 /// The write slots of one address, and who waits for one: `W`, by logical cluster.
 #[derive(Debug)]
 pub(super) struct Slots<W> {
-    /// A slot is a seat: it is handed back here, and here stands when to look again for those who wait.
-    pub(super) seats: Seats<Arc<str>>,
+    /// A slot is a seat.
+    seats: Seats<Arc<str>>,
     waiting: BTreeMap<Arc<str>, VecDeque<W>>,
     /// Clusters for which somebody waits, in the order of their turns.
     turns: VecDeque<Arc<str>>,
+    /// The last look, if nothing has happened since.
+    looked: Option<Looked>,
+}
+
+/// A look that found nobody who may have a slot. Each of a thousand who wait asks again once it is time: the first one looks for all.
+#[derive(Debug, Clone, Copy)]
+struct Looked {
+    /// When another one may find somebody. `None`: not before something happens.
+    again: Option<Instant>,
 }
 
 impl<W> Default for Slots<W> {
     fn default() -> Self {
-        Self { seats: Seats::default(), waiting: BTreeMap::new(), turns: VecDeque::new() }
+        Self { seats: Seats::default(), waiting: BTreeMap::new(), turns: VecDeque::new(), looked: None }
     }
 }
 
@@ -29,11 +38,39 @@ impl<W> Slots<W> {
             self.turns.push_back(cluster.clone());
         }
         waiting.push_back(who);
+        self.looked = None;
     }
 
-    /// Gives the next slot of so many, if anybody may have it: to the cluster with the fewest, in turns. The number is that of
-    /// the slot.
-    pub(super) fn grant(&mut self, slots: usize, now: Instant) -> Option<(W, u64)> {
+    /// A slot is handed back.
+    pub(super) fn leave(&mut self, slot: u64) {
+        self.seats.leave(slot);
+        self.looked = None;
+    }
+
+    /// A write to a cluster took so long.
+    pub(super) fn worked(&mut self, cluster: &Arc<str>, took: Duration, now: Instant) {
+        self.seats.worked(cluster, took, now);
+        self.looked = None;
+    }
+
+    /// Gives the next slot of so many to the cluster with the fewest, in turns. The number is that of the slot.
+    ///
+    /// # Errors
+    /// Nobody may have one. When to look again, if time alone may change that.
+    pub(super) fn grant(&mut self, slots: usize, now: Instant) -> Result<(W, u64), Option<Instant>> {
+        if let Some(Looked { again }) = self.looked
+            && again.is_none_or(|again| now < again)
+        {
+            return Err(again);
+        }
+        self.next(slots, now).ok_or_else(|| {
+            let again = self.seats.look_again(now);
+            self.looked = Some(Looked { again });
+            again
+        })
+    }
+
+    fn next(&mut self, slots: usize, now: Instant) -> Option<(W, u64)> {
         if self.turns.is_empty() {
             return None;
         }
@@ -54,8 +91,6 @@ impl<W> Slots<W> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// Writes to clusters, which take so long each.
@@ -86,15 +121,15 @@ mod tests {
         fn pass(&mut self, until: Instant, took: impl Fn(u32) -> Duration) {
             let mut now = self.start;
             while now < until {
-                while let Some(((cluster, asked), slot)) = self.slots.grant(4, now) {
+                while let Ok(((cluster, asked), slot)) = self.slots.grant(4, now) {
                     let waited = self.waited.entry(cluster).or_default();
                     *waited = (*waited).max(now - asked);
                     self.writing.insert((now + took(cluster), slot), (cluster, now));
                 }
                 while self.writing.first_key_value().is_some_and(|((end, _), _)| *end <= now) {
                     let ((_, slot), (cluster, begun)) = self.writing.pop_first().expect("one");
-                    self.slots.seats.leave(slot);
-                    self.slots.seats.worked(&name(cluster), now - begun, now);
+                    self.slots.leave(slot);
+                    self.slots.worked(&name(cluster), now - begun, now);
                     if cluster != QUIET {
                         self.slots.wait(&name(cluster), (cluster, now));
                     }
@@ -143,9 +178,25 @@ mod tests {
         let first: Vec<u32> = (0..2).map(|_| slots.grant(4, now).expect("a slot").0.0).collect();
         (0..3).for_each(|n| slots.wait(&name(2), (2, n)));
         slots.wait(&name(3), (3, 0));
-        let next: Vec<_> = std::iter::from_fn(|| slots.grant(4, now)).collect();
+        let next: Vec<_> = std::iter::from_fn(|| slots.grant(4, now).ok()).collect();
         assert_eq!((first, next.iter().map(|(who, _)| who.0).collect::<Vec<_>>()), (vec![1, 1], vec![2, 3]));
-        slots.seats.leave(next[0].1);
-        assert_eq!(slots.grant(4, now).map(|(who, _)| who), Some((2, 1)), "of the cluster that has none");
+        slots.leave(next[0].1);
+        assert_eq!(slots.grant(4, now).map(|(who, _)| who), Ok((2, 1)), "of the cluster that has none");
+    }
+
+    /// With each slow write, the time comes for all who wait.
+    #[test]
+    fn one_look_serves_all_who_wait_until_something_happens_or_it_is_time() {
+        let (mut slots, now) = (Slots::default(), Instant::now());
+        (0..3).for_each(|cluster| slots.wait(&name(cluster), cluster));
+        let (_, slot) = slots.grant(1, now).expect("a slot");
+        let Err(Some(again)) = slots.grant(1, now) else { panic!("no time to look again") };
+        // Nobody is told of this.
+        slots.seats.leave(slot);
+        assert_eq!(slots.grant(1, now), Err(Some(again)), "it is not looked a second time");
+        let (who, slot) = slots.grant(1, again).expect("it is time");
+        assert_eq!((who, slots.grant(1, again).is_err()), (1, true));
+        slots.leave(slot);
+        assert_eq!(slots.grant(1, again).map(|(who, _)| who), Ok(2));
     }
 }
