@@ -2,7 +2,7 @@
 
 mod pace;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use self::pace::Pace;
@@ -114,8 +114,11 @@ pub struct Queue {
     jitter: Jitter,
     entries: BTreeMap<Key, Entry>,
     lanes: BTreeMap<ClusterName, ClusterQueue>,
-    /// Clusters with something ready, in the order of their turns.
-    turns: VecDeque<ClusterName>,
+    /// Clusters with something ready, by their turns.
+    turns: BTreeMap<u64, ClusterName>,
+    /// Those that are slow and were passed over. There may be thousands: they keep their turns, and nobody looks at them before slow
+    /// clusters have room.
+    slow_turns: BTreeMap<u64, ClusterName>,
     delayed: BTreeSet<(Instant, Key)>,
     pace: Pace,
     /// What is in flight: slow clusters leave half of it to others.
@@ -123,6 +126,7 @@ pub struct Queue {
     ready: usize,
     in_flight: usize,
     last_ticket: u64,
+    last_turn: u64,
 }
 
 #[derive(Debug)]
@@ -154,7 +158,8 @@ struct ClusterQueue {
     ready: BTreeMap<(Priority, u64), (Key, Instant)>,
     /// Turns to sit out.
     debt: u32,
-    in_turns: bool,
+    /// Its next turn, where it has one.
+    turn: Option<u64>,
     in_flight: usize,
 }
 
@@ -166,13 +171,15 @@ impl Queue {
             jitter: Jitter::new(seed),
             entries: BTreeMap::new(),
             lanes: BTreeMap::new(),
-            turns: VecDeque::new(),
+            turns: BTreeMap::new(),
+            slow_turns: BTreeMap::new(),
             delayed: BTreeSet::new(),
             pace: Pace::default(),
             seats: Seats::default(),
             ready: 0,
             in_flight: 0,
             last_ticket: 0,
+            last_turn: 0,
         }
     }
 
@@ -252,9 +259,8 @@ impl Queue {
     /// The next request, in turns between clusters, where so many may be in flight.
     pub fn next(&mut self, at_once: usize, now: Instant) -> Next {
         self.wake_delayed(now);
-        if !self.turns.is_empty()
-            && let Some(key) = self.take_turns(&self.seats.admission(at_once, now), now)
-        {
+        let has_turns = !self.turns.is_empty() || !self.slow_turns.is_empty();
+        if has_turns && let Some(key) = self.take_turns(&self.seats.admission(at_once, now), now) {
             return Next::Ready(key);
         }
         let due = self.delayed.first().map(|(until, _)| *until);
@@ -267,18 +273,41 @@ impl Queue {
         if admission.is_full() {
             return None;
         }
+        let with_slow = admission.may_admit_slow();
         let mut passed_over = Vec::new();
         let mut next = None;
         while next.is_none()
-            && let Some(cluster) = self.turns.pop_front()
+            && let Some((turn, cluster)) = self.pop_turn(with_slow)
         {
             match admission.admits(&cluster) {
-                true => next = self.serve(cluster, now),
-                false => passed_over.push(cluster),
+                true => next = self.serve(cluster, with_slow, now),
+                false => passed_over.push((turn, cluster)),
             }
         }
-        passed_over.into_iter().rev().for_each(|cluster| self.turns.push_front(cluster));
+        for (turn, cluster) in passed_over {
+            let turns = if admission.is_slow(&cluster) { &mut self.slow_turns } else { &mut self.turns };
+            turns.insert(turn, cluster);
+        }
         next
+    }
+
+    /// The next turn. `with_slow`: also of those that were passed over as slow.
+    fn pop_turn(&mut self, with_slow: bool) -> Option<(u64, ClusterName)> {
+        let first = |turns: &BTreeMap<u64, ClusterName>| turns.first_key_value().map(|(turn, _)| *turn);
+        let is_slow = match (first(&self.turns), first(&self.slow_turns).filter(|_| with_slow)) {
+            (Some(turn), Some(slow)) => slow < turn,
+            (_, slow) => slow.is_some(),
+        };
+        if is_slow { self.slow_turns.pop_first() } else { self.turns.pop_first() }
+    }
+
+    /// A cluster has something ready: its turn is behind those of all others.
+    fn take_turn(&mut self, cluster: ClusterName) {
+        self.last_turn += 1;
+        if let Some(lane) = self.lanes.get_mut(&cluster) {
+            lane.turn = Some(self.last_turn);
+            self.turns.insert(self.last_turn, cluster);
+        }
     }
 
     /// Whether nothing but time asked for a request that [`next`](Self::next) handed out.
@@ -318,6 +347,9 @@ impl Queue {
         if let Some(lane) = self.lanes.get_mut(&key.cluster) {
             lane.in_flight -= 1;
             lane.debt = lane.debt.saturating_add(cost.debt()).min(MOST_DEBT);
+            // It may be slow no longer.
+            let turn = lane.turn.and_then(|turn| self.slow_turns.remove_entry(&turn));
+            self.turns.extend(turn);
         }
         self.pace.sent(&key, &cost, now);
         let cluster = key.cluster.clone();
@@ -373,9 +405,8 @@ impl Queue {
         let ticket = self.last_ticket;
         let lane = self.lanes.entry(key.cluster.clone()).or_default();
         lane.ready.insert((priority, ticket), (key.clone(), since));
-        if !lane.in_turns {
-            lane.in_turns = true;
-            self.turns.push_back(key.cluster.clone());
+        if lane.turn.is_none() {
+            self.take_turn(key.cluster.clone());
         }
         self.ready += 1;
         self.entries.insert(key, Entry { failures, by_timer, state: State::Ready { priority, ticket } });
@@ -402,24 +433,24 @@ impl Queue {
     }
 
     /// A cluster's turn: pays off one unit of debt, or hands out its next request.
-    fn serve(&mut self, cluster: ClusterName, now: Instant) -> Option<Key> {
+    fn serve(&mut self, cluster: ClusterName, with_slow: bool, now: Instant) -> Option<Key> {
         let lane = self.lanes.get_mut(&cluster)?;
+        lane.turn = None;
         if lane.ready.is_empty() {
-            lane.in_turns = false;
             self.drop_idle_lane(&cluster);
             return None;
         }
         // Debt is paid by standing back behind others; alone, there is nobody to stand back for.
-        if lane.debt > 0 && !self.turns.is_empty() {
+        let has_others = !self.turns.is_empty() || with_slow && !self.slow_turns.is_empty();
+        if lane.debt > 0 && has_others {
             lane.debt -= 1;
-            self.turns.push_back(cluster);
+            self.take_turn(cluster);
             return None;
         }
         let key = lane.pop(now)?;
         lane.in_flight += 1;
-        lane.in_turns = !lane.ready.is_empty();
-        if lane.in_turns {
-            self.turns.push_back(cluster.clone());
+        if !lane.ready.is_empty() {
+            self.take_turn(cluster.clone());
         }
         self.ready -= 1;
         self.in_flight += 1;
@@ -431,7 +462,8 @@ impl Queue {
     }
 
     fn drop_idle_lane(&mut self, cluster: &ClusterName) {
-        if self.lanes.get(cluster).is_some_and(|lane| lane.ready.is_empty() && lane.in_flight == 0 && !lane.in_turns) {
+        let is_idle = |lane: &ClusterQueue| lane.ready.is_empty() && lane.in_flight == 0 && lane.turn.is_none();
+        if self.lanes.get(cluster).is_some_and(is_idle) {
             self.lanes.remove(cluster);
         }
     }

@@ -137,13 +137,28 @@ impl<C: Ord> Admission<C> {
         if is_slow && self.is_alone(cluster) {
             return self.all.has_room(self.seats, is_first);
         }
-        let half = (self.seats / 2).max(1);
-        if is_slow && (self.of_slow.taken >= half.saturating_mul(MOST) || !self.of_slow.has_room(half, is_first)) {
+        if is_slow && !self.slow_have_room(is_first) {
             return false;
         }
         // However many slow clusters have a seat, the others have the second half.
-        let beyond_half = self.of_slow.taken.saturating_sub(half);
+        let beyond_half = self.of_slow.taken.saturating_sub(self.half());
         Share { taken: self.all.taken - beyond_half, prompt: self.all.prompt }.has_room(self.seats, is_first)
+    }
+
+    /// Whether it may be of use to ask for a slow cluster.
+    pub(super) fn may_admit_slow(&self) -> bool {
+        // One alone has more than half of the seats.
+        let may_be_alone = self.by_cluster.len() <= 1 && self.slow.len() <= 1;
+        may_be_alone || self.slow_have_room(true)
+    }
+
+    /// Whether the half of slow clusters has room for one more, perhaps for a cluster's first.
+    fn slow_have_room(&self, is_first: bool) -> bool {
+        self.of_slow.taken < self.half().saturating_mul(MOST) && self.of_slow.has_room(self.half(), is_first)
+    }
+
+    fn half(&self) -> usize {
+        (self.seats / 2).max(1)
     }
 
     /// Whether it is of no use to ask for any cluster.
@@ -155,7 +170,7 @@ impl<C: Ord> Admission<C> {
         self.by_cluster.get(cluster).map_or(0, |share| share.taken)
     }
 
-    fn is_slow(&self, cluster: &C) -> bool {
+    pub(super) fn is_slow(&self, cluster: &C) -> bool {
         self.hanging.contains(cluster) || self.slow.get(cluster).is_some_and(|at| self.now < *at + FORGET)
     }
 

@@ -253,6 +253,37 @@ fn slow_clusters_leave_half_of_what_is_in_flight_to_others() {
     assert_eq!((slow.len(), quiet.len()), (4, 4), "{slow:?}");
 }
 
+#[test]
+fn slow_clusters_that_wait_for_room_are_not_looked_at_for_others() {
+    let (mut queue, start) = queue();
+    let take = |queue: &mut Queue, now| {
+        let next = || match queue.next(8, now) {
+            Next::Ready(key) => Some(key),
+            _ => None,
+        };
+        std::iter::from_fn(next).collect::<Vec<_>>()
+    };
+    let name = |number: usize| format!("slow{number}");
+    for number in 0..1000 {
+        queue.add(key(&name(number), 0), Priority::Live, start);
+        queue.seats.worked(&key(&name(number), 0).cluster, secs(2), start);
+    }
+    let slow = take(&mut queue, start);
+    assert_eq!(slow, [0, 1, 2, 3].map(|number| key(&name(number), 0)));
+    let waiting = |queue: &Queue| (queue.turns.len(), queue.slow_turns.len());
+    assert_eq!(waiting(&queue), (0, 996));
+    (0..2).for_each(|n| queue.add(key("quiet", n), Priority::Live, start));
+    assert_eq!(take(&mut queue, start), [key("quiet", 0), key("quiet", 1)]);
+    assert_eq!(waiting(&queue), (0, 996));
+    // A cluster that has become quick is one of the others, and the turn of the next slow one has come.
+    queue.add(slow[0].clone(), Priority::Live, start);
+    queue.add(key("slow1", 1), Priority::Live, start);
+    assert_eq!((take(&mut queue, start), waiting(&queue)), (Vec::new(), (0, 997)));
+    queue.finish(slow[1].clone(), Requeue::Done, 1, start);
+    assert_eq!(take(&mut queue, start), [key("slow4", 0), key("slow1", 1)]);
+    assert_eq!(waiting(&queue), (0, 995));
+}
+
 #[derive(Debug, Clone)]
 enum Op {
     Add(u8, u8, bool),
@@ -340,7 +371,7 @@ proptest! {
             queue.finish(key, Requeue::Done, 1, now);
         }
         prop_assert!(owed.is_empty(), "lost: {:?}", owed);
-        prop_assert!(queue.entries.is_empty() && queue.lanes.is_empty() && queue.turns.is_empty());
+        prop_assert!(queue.entries.is_empty() && queue.lanes.is_empty() && queue.turns.is_empty() && queue.slow_turns.is_empty());
     }
 
     /// Whatever the others have queued, a cluster waits for at most one request of each of them.
