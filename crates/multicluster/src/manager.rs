@@ -126,10 +126,7 @@ impl Manager {
 
     /// The engaged cluster of this identity.
     pub fn cluster_of_identity(&self, provider: &impl NamesProvider, identity: &str) -> Option<Arc<Cluster>> {
-        let state = self.0.state.lock();
-        let named = ClusterName::try_from(identity).ok().and_then(|name| state.registry.cluster(provider, &name));
-        let named = named.filter(|cluster| cluster.identity() == identity);
-        named.or_else(|| state.registry.clusters(provider).find(|cluster| cluster.identity() == identity)).cloned()
+        self.0.state.lock().registry.cluster_of_identity(provider, identity).cloned()
     }
 
     /// Uid of the APIExport or of the cluster; `None` until known.

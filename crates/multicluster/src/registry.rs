@@ -192,6 +192,8 @@ pub struct Registry {
 #[derive(Debug, Default)]
 struct Described {
     clusters: BTreeMap<ClusterName, Arc<Cluster>>,
+    /// By identity, where that is not the name. Each object of a source that is out of sight is looked up by it.
+    others: BTreeMap<String, BTreeSet<ClusterName>>,
     /// Where they are watched, and how many of them there: the thousands of workspaces of a shard have one scope.
     scopes: Vec<(WatchScope, usize)>,
     /// Those that were not applied yet since the stream started again.
@@ -256,6 +258,14 @@ impl Registry {
         self.described(provider)?.clusters.get(name)
     }
 
+    /// The engaged cluster of this identity; of several, the first.
+    pub fn cluster_of_identity(&self, provider: &impl NamesProvider, identity: &str) -> Option<&Arc<Cluster>> {
+        let described = self.described(provider)?;
+        let named = ClusterName::try_from(identity).ok().and_then(|name| described.clusters.get(&name));
+        let other = || described.clusters.get(described.others.get(identity)?.first()?);
+        named.filter(|cluster| cluster.identity() == identity).or_else(other)
+    }
+
     pub fn identity(&self, provider: &impl NamesProvider) -> Option<&str> {
         self.described(provider)?.identity.as_deref()
     }
@@ -298,7 +308,10 @@ impl Described {
         let cluster = Arc::new(Cluster { provider: provider.clone(), spec });
         let former = self.clusters.insert(name, cluster.clone());
         self.enter(&cluster.spec.scope);
-        former.iter().for_each(|former| self.leave(&former.spec.scope));
+        former.iter().for_each(|former| self.leave(former));
+        if !is_named_by_identity(&cluster.spec) {
+            self.others.entry(cluster.spec.identity.clone()).or_default().insert(cluster.spec.name.clone());
+        }
         if is_described {
             return vec![ClusterEvent::Described(cluster)];
         }
@@ -308,7 +321,7 @@ impl Described {
 
     fn gone(&mut self, name: &ClusterName, reason: Reason) -> Option<ClusterEvent> {
         let cluster = self.clusters.remove(name)?;
-        self.leave(&cluster.spec.scope);
+        self.leave(&cluster);
         Some(ClusterEvent::Disengaged(cluster, reason))
     }
 
@@ -320,12 +333,19 @@ impl Described {
         }
     }
 
-    /// One cluster less is.
-    fn leave(&mut self, scope: &WatchScope) {
+    /// One cluster less is, and it is found by its identity no more.
+    fn leave(&mut self, cluster: &Cluster) {
+        let spec = &cluster.spec;
         self.scopes.retain_mut(|(known, clusters)| {
-            *clusters -= usize::from(*known == *scope);
+            *clusters -= usize::from(*known == spec.scope);
             *clusters > 0
         });
+        if let Some(names) = self.others.get_mut(&spec.identity).filter(|_| !is_named_by_identity(spec)) {
+            names.remove(&spec.name);
+            if names.is_empty() {
+                self.others.remove(&spec.identity);
+            }
+        }
     }
 
     fn sync(&mut self, provider: &ProviderName) -> Vec<ClusterEvent> {
@@ -342,6 +362,11 @@ impl Described {
         let former = self.identity.replace(identity.clone());
         (former.as_ref() != Some(&identity)).then(|| ClusterEvent::Identity(provider.clone(), identity))
     }
+}
+
+/// In kcp, all are.
+fn is_named_by_identity(spec: &ClusterSpec) -> bool {
+    spec.identity == spec.name.as_str()
 }
 
 #[cfg(test)]

@@ -135,6 +135,34 @@ fn a_scope_is_known_once_however_many_clusters_it_has() {
     assert_eq!(scopes(&registry), [""; 0]);
 }
 
+/// A hundred thousand objects may be of workspaces that are gone, and each is looked for among ten thousand that are there.
+#[test]
+fn a_cluster_is_found_by_its_identity_without_a_look_at_the_others() {
+    let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
+    registry.start(&provider);
+    let apply = |registry: &mut Registry, cluster: &str, identity: &str| {
+        let spec = ClusterSpec { identity: identity.into(), ..spec(&connection, cluster, "http://one") };
+        registry.apply(&provider, ProviderEvent::Apply(spec.into()));
+    };
+    let found = |registry: &Registry, identity: &str| {
+        registry.cluster_of_identity(&provider, identity).map(|cluster| cluster.spec.name.to_string())
+    };
+    let others = |registry: &Registry| registry.providers[0].1.others.len();
+    apply(&mut registry, "a", "a");
+    assert_eq!((found(&registry, "a").as_deref(), others(&registry)), (Some("a"), 0));
+    for (cluster, identity) in [("edge", "uid"), ("east", "uid"), ("b", "a"), ("c", "d")] {
+        apply(&mut registry, cluster, identity);
+    }
+    let all = ["uid", "a", "d", "c", "edge"].map(|identity| found(&registry, identity));
+    assert_eq!(all.each_ref().map(Option::as_deref), [Some("east"), Some("a"), Some("c"), None, None]);
+    registry.apply(&provider, ProviderEvent::Gone(name("east"), Reason::Removed));
+    registry.apply(&provider, ProviderEvent::Gone(name("a"), Reason::Removed));
+    apply(&mut registry, "c", "e");
+    let all = ["uid", "a", "d", "e"].map(|identity| found(&registry, identity));
+    assert_eq!(all.each_ref().map(Option::as_deref), [Some("edge"), Some("b"), None, Some("c")]);
+    assert_eq!(others(&registry), 3);
+}
+
 #[test]
 fn a_slow_reader_hears_the_sum_of_what_happened() {
     let (connection, provider) = (connection(), provider());
