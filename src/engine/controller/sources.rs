@@ -369,12 +369,16 @@ impl Controller {
         self.sources.lock().feeds.values().cloned().collect()
     }
 
-    /// Status fields that servers dropped are written again.
-    fn forget_dropped(&self) {
-        let forget = |one: &Arc<Pipeline>| std::mem::take(&mut one.learned.lock().dropped).size();
-        if self.pipelines().iter().map(forget).sum::<usize>() > 0 {
-            self.enqueue_all();
-        }
+    /// Status fields that the server of an address dropped are written again. Other clusters keep what this one drops, or have a schema
+    /// of their own.
+    fn forget_dropped(&self, scope: &WatchScope) {
+        let here: BTreeSet<ClusterName> = self.clusters_at(scope).into_iter().collect();
+        let pipelines = self.pipelines();
+        let forget = |one: &Arc<Pipeline>| one.learned.lock().dropped.forget_all(|cluster| here.contains(cluster));
+        let dropped: BTreeSet<ClusterName> = pipelines.iter().flat_map(forget).collect();
+        let feed = self.sources.lock().feeds.get(&scope.endpoint.place()).cloned();
+        let of_cluster = |cluster| feed.iter().flat_map(move |feed| feed.watch.store().of_cluster(cluster));
+        dropped.iter().flat_map(of_cluster).for_each(|(key, _)| self.list_source(&key));
     }
 
     /// Another schema of the source's API is known at an address. What was decided with the former one may be another now. Before this
@@ -531,7 +535,7 @@ async fn follow_schema(controller: Weak<Controller>, scope: WatchScope, served: 
                 is_fresh = true;
             }
             // A server publishes a schema some time before all of it goes by it: what it dropped meanwhile is tried again.
-            Ok(_) if std::mem::take(&mut is_fresh) => controller.forget_dropped(),
+            Ok(_) if std::mem::take(&mut is_fresh) => controller.forget_dropped(&scope),
             Err(error) if version.is_none() => warn!(%resource, %error, "the schema of the source cannot be read yet"),
             _ => {}
         }
@@ -546,11 +550,15 @@ mod tests {
     use super::*;
     use crate::engine::Shared;
     use crate::engine::events::Recorder;
+    use crate::engine::pipeline::Generation;
     use crate::engine::serving::compiled;
+    use crate::engine::target::Target;
     use crate::engine::target::tests::connection;
     use crate::engine::tests::{document, settings};
+    use crate::multicluster::raw::Parsed;
     use crate::multicluster::registry::{ProviderName, Reason};
     use crate::object::marks::Writer;
+    use crate::plan::Phase;
     use crate::server::Instruments;
 
     #[tokio::test]
@@ -567,6 +575,38 @@ mod tests {
         controller.disengage(&[Gone { cluster, reason: Reason::Replaced, still_used: false }]);
         assert_eq!(controller.queue.remove_cluster(&identity), [key.in_cluster(identity.clone())]);
         assert_eq!(controller.queue.remove_cluster(&name), [key]);
+    }
+
+    /// Each cluster of a fleet publishes its schema by itself.
+    #[tokio::test]
+    async fn who_has_a_status_field_that_was_dropped_is_looked_at_again_where_that_schema_is() {
+        let shared = Shared::new(settings(&["target"]), Instruments::default(), Recorder::default());
+        let mapping = compiled(&document("widgets", "ConfigMap", "")).expect("a mapping");
+        let controller = Controller::new(Writer::new("main", "widgets"), Arc::new(shared), mapping.clone(), 7);
+        let target = Arc::new(Target::new("target", connection(), Arc::default()).expect("a target"));
+        let pipeline = Pipeline::new(controller.clone(), Generation::new(mapping, Phase::Active, target));
+        controller.add("", &pipeline);
+        let names = ["keeps", "drops", "other"].map(|name| ClusterName::try_from(name).expect("a name"));
+        let [_, at, _] = names.each_ref().map(|name| {
+            let endpoint = connection().endpoint().at(name.as_str());
+            let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(name.clone()) };
+            let spec = ClusterSpec::new(name.clone(), name.to_string(), endpoint, scope.clone());
+            let cluster = Cluster { provider: ProviderName::Connection(name.to_string()), spec: spec.into() };
+            controller.engage(&cluster);
+            let source = r#"{"metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "1"}}"#;
+            let feed = controller.feed_of(&cluster).expect("it is followed");
+            feed.watch.store().put(Parsed::read(source).expect("its text")).expect("an object");
+            if name.as_str() != "keeps" {
+                pipeline.learned.lock().dropped.note(name, &Arc::from("1"), &["/x"]);
+            }
+            scope
+        });
+        let queued = || names.each_ref().map(|name| controller.queue.remove_cluster(name).len());
+        queued();
+        controller.forget_dropped(&at);
+        assert_eq!((queued(), pipeline.learned.lock().dropped.size()), ([0, 1, 0], 1));
+        controller.forget_dropped(&at);
+        assert_eq!(queued(), [0; 3], "nothing is known to be dropped there");
     }
 
     #[tokio::test(start_paused = true)]
