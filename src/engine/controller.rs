@@ -540,10 +540,28 @@ impl Controller {
 
     /// Something about which sources there are has changed: what waits until all of them are seen is looked at.
     pub fn sources_told(&self) {
-        // The first state store is written once the sources are listed.
-        self.check_unconfirmed();
+        // The first state store is written once the sources are listed. Each of many clusters tells: it is not read for each.
+        if self.have_sources_told() {
+            self.check_unconfirmed();
+        }
         if self.are_sources_listed() {
             self.touch(Topic::PassComplete);
+        }
+    }
+
+    /// A watch comes or goes: who waits for its collection is woken, and nobody else.
+    pub fn watch_told(&self, of: &Collection) {
+        self.touch(Topic::Synced(of.clone()));
+        match of {
+            Collection::Sources(_) => self.sources_told(),
+            Collection::Kind(at, _) => {
+                // The first state store of a target may wait for the objects there.
+                let is_there = |one: &&Arc<Pipeline>| one.generation().target.cluster.as_str() == &**at;
+                let here = self.pipelines();
+                let waits = here.iter().filter(is_there).filter(|one| one.unconfirmed().is_some());
+                waits.for_each(|one| one.check_inventory());
+            }
+            Collection::Target | Collection::Related(_) => {}
         }
     }
 

@@ -382,10 +382,7 @@ pub(super) fn check_first(pipeline: &Pipeline, generation: &Generation) -> Resul
             generation.target.name
         ));
     }
-    let feeds = pipeline.controller.source_feeds();
-    let listed = feeds.iter().all(|feed| matches!(feed.watch.state(), WatchState::Synced | WatchState::NotServed));
-    let is_known = pipeline.shared.manager.is_synced(&generation.mapping.source.clusters);
-    if !listed || !is_known || !pipeline.controller.are_clusters_followed() {
+    if !pipeline.controller.have_sources_told() {
         return Err(format!(
             "target `{}`: it holds no state store yet; sources are listed first",
             generation.target.name

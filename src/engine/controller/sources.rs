@@ -401,6 +401,14 @@ impl Controller {
             && self.are_clusters_followed()
     }
 
+    /// Whether the sources of every cluster are listed or not served, and no cluster is still to be described.
+    pub fn have_sources_told(&self) -> bool {
+        let has_told = |feed: &Arc<Feed>| matches!(feed.watch.state(), WatchState::Synced | WatchState::NotServed);
+        self.shared.manager.is_synced(&self.mapping().source.clusters)
+            && self.sources.lock().feeds.values().all(has_told)
+            && self.are_clusters_followed()
+    }
+
     /// Whether the sources of every engaged cluster are watched. A cluster is engaged a moment before that: nobody may take its
     /// sources for none.
     pub fn are_clusters_followed(&self) -> bool {
@@ -450,8 +458,7 @@ impl States {
             }
             told.iter().for_each(Told::is_over);
             let Some(controller) = self.controller.upgrade() else { return };
-            controller.touch(Topic::Synced(self.collection.clone()));
-            controller.sources_told();
+            controller.watch_told(&self.collection);
         }
     }
 }

@@ -811,6 +811,32 @@ async fn a_target_that_tells_what_its_state_store_says_has_only_those_read_that_
     assert_eq!(rung(), 1, "the others do not wait");
 }
 
+/// Of a new mapping, a thousand targets wait for a thousand clusters of sources. A tenant may have a watch on what is related come and go.
+#[tokio::test]
+async fn a_watch_that_comes_or_goes_has_no_state_store_read_that_does_not_wait_for_it() {
+    let pipeline = pipeline(Lease::default());
+    let other = beside(&pipeline, "other");
+    let rung = || [&pipeline, &other].map(|one| one.inventory_due().now_or_never().is_some());
+    let kind = pipeline.generation().mapping.objects[0].kind.clone();
+    let resource = Resource::new("", "v1", "secrets");
+    let clusters = ClustersOf::Annotated;
+    let related = Related { at: "shard".to_owned(), clusters, resource, labels: String::new() };
+    for (of, rings) in [
+        (Collection::Kind("target".into(), kind.clone()), [true, false]),
+        (Collection::Kind("shard".into(), kind.on(Side::Source)), [false; 2]),
+        (Collection::Related(Arc::new(related)), [false; 2]),
+        // Other clusters are still to be described.
+        (Collection::Sources("shard".into()), [false; 2]),
+    ] {
+        pipeline.controller.watch_told(&of);
+        assert_eq!(rung(), rings, "{of:?}");
+    }
+    pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
+    rung();
+    pipeline.controller.watch_told(&Collection::Kind("target".into(), kind));
+    assert_eq!(rung(), [false; 2], "it is in order");
+}
+
 /// Two processes may begin at once without an election: one of them takes sources in while the other one still reads.
 #[tokio::test]
 async fn what_another_process_took_in_is_proven_by_the_state_store_that_it_wrote() {
