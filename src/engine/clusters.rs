@@ -103,7 +103,7 @@ impl Engine {
         if target.engage(cluster) {
             for pipeline in self.of_target(name) {
                 pipeline.target_replaced();
-                pipeline.controller.enqueue_all();
+                pipeline.controller.enqueue_for(&[&**pipeline]);
             }
         }
         self.report_aliases();

@@ -579,9 +579,10 @@ impl Controller {
         if self.are_stores_due.swap(false, Ordering::Relaxed) {
             pipelines.iter().for_each(|one| one.check_inventory());
         }
-        let changed = pipelines.iter().filter(|one| one.has_become_lost_or_found()).count();
-        if changed > 0 && pipelines.len() > 1 {
-            self.enqueue_all();
+        let changed = pipelines.iter().filter(|one| one.has_become_lost_or_found()).map(|one| &**one);
+        let changed: Vec<&Pipeline> = changed.collect();
+        if !changed.is_empty() && pipelines.len() > 1 {
+            self.enqueue_for(&changed);
         }
     }
 

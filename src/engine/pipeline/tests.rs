@@ -313,6 +313,24 @@ async fn what_a_target_hears_of_a_release_has_those_looked_at_who_wait_for_it_th
     assert_eq!(BTreeSet::from_iter(queued(&pipeline)), [key("y"), key("z")].into());
 }
 
+/// A target may come and go all day.
+#[tokio::test]
+async fn a_target_that_is_lost_has_nobody_go_through_the_objects_of_the_others() {
+    let pipeline = pipeline(Lease::default());
+    let other = beside(&pipeline, "other");
+    for (one, source) in [(&pipeline, "x"), (&other, "y")] {
+        let kind = Kind::new("", "v1", "Secret");
+        let feed = showing(one, &kind, source);
+        one.feeds.lock().insert(kind, feed);
+    }
+    assert!(other.has_become_lost_or_found(), "nobody knows yet which cluster it is");
+    queued(&pipeline);
+    pipeline.controller.look_at_targets();
+    assert_eq!(queued(&pipeline), [key("x")]);
+    pipeline.controller.look_at_targets();
+    assert!(queued(&pipeline).is_empty(), "it is no news");
+}
+
 /// A consumer writes beside their source what they like.
 #[tokio::test]
 async fn an_object_beside_its_source_names_no_source_elsewhere() {
