@@ -88,7 +88,7 @@ fn key(pipeline: &Pipeline, asked: &Asked) -> Option<Key> {
     let named = || ClusterName::try_from(asked.workspace.as_str()).ok();
     let cluster = found.map(|one| one.spec.name.clone()).or_else(named)?;
     let key = Key::new(cluster, asked.namespace.as_str(), asked.name.as_str());
-    let is_there = || pipeline.controller.source_feeds().iter().any(|feed| feed.watch.store().get(&key).is_some());
+    let is_there = || pipeline.controller.source(&key).is_some();
     (pipeline.is_unsettled(&key) || is_there()).then_some(key)
 }
 

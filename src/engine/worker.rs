@@ -14,7 +14,7 @@ use tracing::{Span, debug, info, warn};
 use self::parts::{Latest, Part, Progress};
 use super::apply::{ApplyError, Executor, MOST_SAID, Sum};
 use super::bodies::observe_whole;
-use super::controller::{Controller, Feed};
+use super::controller::Controller;
 use super::events::Event;
 use super::interests::{Facts, Topic, open_in_words};
 use super::observe::{SourceTree, see_newcomers, with_targets};
@@ -704,8 +704,7 @@ fn note_places(
 
 /// A source that is there and cannot be read: what its metadata says.
 fn unreadable(pipeline: &Pipeline, key: &Key) -> Option<Arc<Value>> {
-    let find = |feed: Arc<Feed>| feed.watch.store().get(key);
-    let object = pipeline.controller.source_feeds().into_iter().find_map(find)?;
+    let object = pipeline.controller.source(key)?;
     match object.value() {
         Err(Unreadable::NoTree(_)) => object.outline().ok().map(Arc::new),
         _ => None,

@@ -355,6 +355,12 @@ impl Controller {
         self.sources.lock().feeds.get(&scope.endpoint.place()).filter(|feed| feed.scope == *scope).cloned()
     }
 
+    /// A source in sight. Its cluster says which feed has it: a fleet has one for each of its clusters.
+    pub fn source(&self, key: &Key) -> Option<Arc<Object>> {
+        let cluster = self.shared.manager.cluster(&self.mapping().source.clusters, &key.cluster)?;
+        self.feed_of(&cluster)?.watch.store().get(key)
+    }
+
     /// The clusters whose sources a scope has.
     fn clusters_at(&self, scope: &WatchScope) -> Vec<ClusterName> {
         if let ClustersOf::One(cluster) = &scope.clusters {

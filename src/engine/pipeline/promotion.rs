@@ -108,11 +108,7 @@ impl Pipeline {
     fn is_among(&self, source: &Source, waves: &[Wave], key: &Key) -> bool {
         let Some(cluster) = self.shared.manager.cluster(&source.clusters, &key.cluster) else { return false };
         let owner = self.writer.owner(&Origin::new(&source.resource, cluster.identity(), key));
-        let feed = self.controller.feed_of(&cluster);
-        let labels = || {
-            let source = feed.as_ref()?.watch.store().get(key)?.outline().ok()?;
-            source["metadata"].get("labels").cloned()
-        };
+        let labels = || self.controller.source(key)?.outline().ok()?["metadata"].get("labels").cloned();
         belongs(waves, &owner, labels)
     }
 
@@ -123,8 +119,7 @@ impl Pipeline {
 
     /// `metadata.generation` of a source: how often its consumer has changed it.
     fn generation_number(&self, key: &Key) -> i64 {
-        let all = self.controller.source_feeds();
-        let object = all.iter().find_map(|feed| feed.watch.store().get(key)).and_then(|object| object.outline().ok());
+        let object = self.controller.source(key).and_then(|object| object.outline().ok());
         object.and_then(|source| source["metadata"].get("generation").and_then(Value::as_i64)).unwrap_or_default()
     }
 
