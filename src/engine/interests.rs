@@ -161,7 +161,7 @@ impl Interests {
 
     /// The collections that have to be watched now. One that nobody reads any more is among them for another
     /// [`LINGER`]: call it now and then.
-    pub fn watches(&self, now: Instant) -> Vec<Collection> {
+    pub fn watches(&self, now: Instant) -> BTreeSet<Collection> {
         let mut index = self.index.lock();
         index.collections.retain(|_, used| used.is_needed(now));
         index.collections.keys().cloned().collect()

@@ -148,16 +148,16 @@ fn a_watch_stays_for_a_minute_after_its_last_reader() {
     let at = |seconds| index.watches(start + Duration::from_secs(seconds));
     run(&index, "a", &["x"]);
     run(&index, "b", &["x", "y"]);
-    assert_eq!(at(0), [Collection::Target]);
+    assert_eq!(at(0), [Collection::Target].into());
     index.forget(&key("b"));
-    assert_eq!(at(100), [Collection::Target]);
+    assert_eq!(at(100), [Collection::Target].into());
     run(&index, "a", &[]);
-    assert_eq!(at(200), [Collection::Target]);
-    assert_eq!(at(259), [Collection::Target]);
+    assert_eq!(at(200), [Collection::Target].into());
+    assert_eq!(at(259), [Collection::Target].into());
     run(&index, "a", &["x"]);
-    assert_eq!(at(300), [Collection::Target], "somebody reads it again");
+    assert_eq!(at(300), [Collection::Target].into(), "somebody reads it again");
     run(&index, "a", &[]);
-    assert_eq!(at(301), [Collection::Target]);
+    assert_eq!(at(301), [Collection::Target].into());
     assert!(at(361).is_empty());
 }
 
