@@ -96,11 +96,14 @@ pub struct TargetCluster {
     pub identity: String,
     /// How the mapping's kinds are served, or why they are not.
     pub kinds: BTreeMap<Kind, Result<ServedKind, String>>,
-    /// Objects that carry the mapping's label, by kind.
-    pub standing: BTreeMap<Kind, Vec<Arc<Value>>>,
+    /// Objects that carry the mapping's label.
+    pub standing: Standing,
     /// What the mapping's inventory says, or why it cannot be read; nothing where nobody asked for it.
     pub inventory: Result<Inventory, String>,
 }
+
+/// Objects by kind, those of a kind in the order of their namespaces: what a source has is found without a look at all others.
+pub type Standing = BTreeMap<Kind, Vec<Arc<Value>>>;
 
 /// Why something cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -356,7 +359,7 @@ impl Surveyor {
             let found = served(&endpoint, kind).await.map_err(|why| why.to_string());
             if let Ok(served) = &found {
                 let objects = items(&endpoint, &served.resource, Some(&label)).await?;
-                standing.insert(kind.clone(), objects.into_iter().map(Arc::new).collect());
+                standing.insert(kind.clone(), by_namespace(objects));
             }
             kinds.insert(kind.clone(), found);
         }
@@ -391,6 +394,12 @@ async fn bindings(everywhere: &Endpoint, export: &ApiExportRef) -> Option<Vec<Bo
         return Some(bindings.into_iter().filter_map(read).collect());
     }
     None
+}
+
+/// In the order of their namespaces.
+fn by_namespace(mut objects: Vec<Value>) -> Vec<Arc<Value>> {
+    objects.sort_by(|one, other| metadata(one, "namespace").cmp(metadata(other, "namespace")));
+    objects.into_iter().map(Arc::new).collect()
 }
 
 /// All objects of a resource that carry a label, with their kinds.

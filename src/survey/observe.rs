@@ -6,13 +6,13 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use super::{SourceCluster, Surveyor, TargetCluster, find, items};
+use super::{SourceCluster, Standing, Surveyor, TargetCluster, by_namespace, find, items, list};
 use crate::engine::inventory::namespaces;
 use crate::engine::{SharedUse, Use, Uses};
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, Mapping, Side, placement};
-use crate::multicluster::{Endpoint, RequestError};
-use crate::object::claims::READ;
+use crate::multicluster::{ApiPath, Endpoint, RequestError};
+use crate::object::claims::{READ, WRITE};
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::{Key, has_finalizer, is_deleting, metadata};
 use crate::plan::rehearsal::Imagined;
@@ -47,6 +47,24 @@ pub struct Scene<'a> {
     /// What each source uses; `None`: it is not known yet.
     pub shared: Option<&'a SharedUse>,
     pub schema: Option<Arc<Schema>>,
+    /// The copies beside the sources.
+    pub copies: Standing,
+}
+
+impl Surveyor {
+    /// The copies beside the sources of a cluster, where it lets the engine see them: one list of each kind serves all sources.
+    pub(super) async fn copies(&self, mapping: &Mapping, cluster: &SourceCluster) -> Result<Standing, RequestError> {
+        let label = format!("{}={}", marks::MAPPING, self.writer(mapping).label());
+        let mut copies = Standing::new();
+        for kind in beside(mapping) {
+            let resource = kind.resource(&kind.plural());
+            let lacking = cluster.claims.as_ref().and_then(|claims| claims.lacking(&resource, WRITE));
+            if lacking.is_none() {
+                copies.insert(kind.clone(), by_namespace(items(&cluster.own, &resource, Some(&label)).await?));
+            }
+        }
+        Ok(copies)
+    }
 }
 
 impl Scene<'_> {
@@ -56,7 +74,10 @@ impl Scene<'_> {
     /// Of a look at the target.
     pub async fn rehearse(&self, source: &Arc<Value>) -> Result<Rehearsed, RequestError> {
         let mut observed = self.observed(source);
-        let copies = self.copies(&observed).await?;
+        let namespace = [observed.subject.key.namespace.to_string()].into();
+        let copies = standing_in(&self.copies, &namespace);
+        let copies = copies.filter_map(|(at, object)| observed.recognize(&at, object));
+        let copies: Vec<TargetObject> = copies.collect();
         let beside = copies.iter().map(|one| one.reference.clone()).collect();
         observed.objects.extend(copies);
         let (writes, rest) = self.follow(&mut observed).await?;
@@ -99,7 +120,8 @@ impl Scene<'_> {
         let former = target.inventory.iter().flat_map(|store| &store.placements);
         let former: Vec<_> = former.filter_map(|text| placement::rule(text)).map(Arc::new).collect();
         observed.target.places = render::namespaces(mapping, &former, &observed);
-        observed.objects = standing(target).filter_map(|(at, object)| observed.recognize(&at, object)).collect();
+        let there = standing_in(&target.standing, &observed.target.places);
+        observed.objects = there.filter_map(|(at, object)| observed.recognize(&at, object)).collect();
         let used = observed.objects.iter().map(|one| one.reference.namespace.clone());
         observed.target.namespaces = used.filter(|namespace| observed.target.places.contains(namespace)).collect();
         if let Some(shared) = self.shared {
@@ -110,17 +132,6 @@ impl Scene<'_> {
             observed.objects.in_use = known.into_iter().map(|(in_use, place)| (place, in_use)).collect();
         }
         observed
-    }
-
-    /// The copies beside the source, where its cluster lets the engine see them.
-    async fn copies(&self, observed: &Observed) -> Result<Vec<TargetObject>, RequestError> {
-        let label = format!("{}={}", marks::MAPPING, observed.subject.writer.label());
-        let mut copies = Vec::new();
-        for kind in beside(self.mapping).into_iter().filter(|kind| observed.unclaimed(kind).is_none()) {
-            let all = items(&self.cluster.own, &kind.resource(&kind.plural()), Some(&label)).await?;
-            copies.extend(all.into_iter().filter_map(|one| observed.recognize(&reference(kind, &one), &Arc::new(one))));
-        }
-        Ok(copies)
     }
 
     /// The writes, and why there are no more.
@@ -174,7 +185,9 @@ impl Scene<'_> {
         let found = match pick {
             Pick::Name(name) => Vec::from_iter(find(endpoint, resource, namespace, name).await?),
             Pick::Labels(labels) => {
-                let all = items(endpoint, resource, Some(labels)).await?;
+                let path = ApiPath::collection(resource, namespace)?.query("labelSelector", labels);
+                // Of a source without a namespace, the server lists those of all.
+                let all = list(endpoint, &path).await?;
                 all.into_iter().filter(|object| metadata(object, "namespace") == namespace).collect()
             }
         };
@@ -226,6 +239,20 @@ fn standing(target: &TargetCluster) -> impl Iterator<Item = (Reference, &Arc<Val
     all.map(|(kind, object)| (reference(kind, object), object))
 }
 
+/// What stands in namespaces.
+fn standing_in<'s>(
+    all: &'s Standing,
+    namespaces: &'s BTreeSet<String>,
+) -> impl Iterator<Item = (Reference, &'s Arc<Value>)> {
+    all.iter().flat_map(move |(kind, objects)| {
+        let there = namespaces.iter().flat_map(move |namespace| {
+            let from = objects.partition_point(|object| metadata(object, "namespace") < namespace.as_str());
+            objects[from..].iter().take_while(move |object| metadata(object, "namespace") == namespace)
+        });
+        there.map(move |object| (reference(kind, object), object))
+    })
+}
+
 /// What of a target belongs to somebody.
 pub(super) fn owned(target: &TargetCluster, passes: impl Fn(&Reference, &Value) -> bool) -> Vec<TargetObject> {
     let all = standing(target).filter(|(at, object)| passes(at, object));
@@ -244,5 +271,29 @@ async fn is_there_already(target: &TargetCluster, action: &Action) -> Result<boo
         // An engine with the least rights may make namespaces, and not look at them.
         Err(error) if error.is_forbidden() => Ok(false),
         found => found.map(|found| found.is_some()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_stands_in_a_namespace_is_found_without_a_look_at_the_others() {
+        let object = |at: &str| {
+            let (namespace, name) = at.split_once('/').expect("a place");
+            json!({"metadata": {"namespace": namespace, "name": name}})
+        };
+        let of = |places: &[&str]| by_namespace(places.iter().map(|at| object(at)).collect());
+        let (first, second) = (Kind::new("", "v1", "ConfigMap"), Kind::new("", "v1", "Secret"));
+        let all = Standing::from([(first, of(&["c/x", "a/z", "b/y", "a/a", "d/x"])), (second, of(&["b/z"]))]);
+        let found = |namespaces: &[&str]| {
+            let namespaces = namespaces.iter().map(|one| (*one).to_owned()).collect();
+            standing_in(&all, &namespaces).map(|(at, _)| at.place()).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&["a", "b"]), ["a/z", "a/a", "b/y", "b/z"]);
+        assert_eq!((found(&["", "e"]), found(&["d"])), (Vec::new(), vec!["d/x".to_owned()]));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::orphans::Orphan;
-use super::{Rehearsed, Scene, SourceCluster, Surveyor, TargetCluster, Unseen, find, items};
+use super::{Rehearsed, Scene, SourceCluster, Surveyor, TargetCluster, Unseen, by_namespace, find, items};
 use crate::catalog::have_same_effect;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::inventory::{Inventory, SourceId};
@@ -134,7 +134,8 @@ impl Surveyor {
         let mut rehearsed = Vec::new();
         for cluster in clusters.iter().filter(|cluster| !cluster.sources.is_empty()) {
             let schema = schemas.check(&cluster.shard, &mapping.source.resource).await?.schema;
-            let scene = Scene { surveyor: self, mapping, cluster, target, shared, schema };
+            let copies = self.copies(mapping, cluster).await?;
+            let scene = Scene { surveyor: self, mapping, cluster, target, shared, schema, copies };
             for source in &cluster.sources {
                 rehearsed.push(scene.rehearse(source).await?);
             }
@@ -201,14 +202,13 @@ impl TargetCluster {
         let label = format!("{}={}", marks::OWNER, owner.0);
         let mut fresh = Self { standing: Default::default(), ..self.clone() };
         for (kind, served) in self.kinds.iter().filter_map(|(kind, served)| Some((kind, served.as_ref().ok()?))) {
-            let listed = items(&self.endpoint, &served.resource, Some(&label)).await?;
-            let mut listed: Vec<Arc<Value>> = listed.into_iter().map(Arc::new).collect();
+            let mut listed = items(&self.endpoint, &served.resource, Some(&label)).await?;
             let is_listed = listed.iter().any(|object| metadata(object, "uid") == one.uid());
             if one.reference.kind == *kind && !is_listed {
                 let (namespace, name) = (&one.reference.namespace, &one.reference.name);
-                listed.extend(find(&self.endpoint, &served.resource, namespace, name).await?.map(Arc::new));
+                listed.extend(find(&self.endpoint, &served.resource, namespace, name).await?);
             }
-            fresh.standing.insert(kind.clone(), listed);
+            fresh.standing.insert(kind.clone(), by_namespace(listed));
         }
         Ok(fresh)
     }
