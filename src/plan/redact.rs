@@ -1,5 +1,6 @@
 //! `redact: Consumer`: texts that go to the consumer speak of the consumer's own names, and not of the target's.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,9 +15,10 @@ use crate::object::metadata;
 /// What stands for the name of a target and the address of its server.
 const TARGET: &str = "target";
 
-/// Names of the target, and what the consumer reads instead.
+/// Names of the target, and what the consumer reads instead; by the word that each begins with. A fleet has a thousand names, of which a
+/// text has a few.
 #[derive(Debug, Default)]
-pub struct Redaction(Vec<Rename>);
+pub struct Redaction(BTreeMap<String, Vec<Rename>>);
 
 #[derive(Debug)]
 struct Rename {
@@ -27,7 +29,6 @@ struct Rename {
 }
 
 impl Redaction {
-    /// Longer names come first: a namespace may begin with the name of an object.
     pub fn new(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, rendering: Option<&Rendering>) -> Self {
         if !mapping.status.redact && !mapping.status.fields.iter().any(|field| field.redact) {
             return Self::default();
@@ -44,8 +45,16 @@ impl Redaction {
             names(mapping, observed, rendering).into_iter().filter(|name| !derived(name)).map(|name| whole(name, own)),
         );
         renames.retain(|rename| !rename.from.is_empty() && rename.from != rename.to);
-        renames.sort_by_key(|rename| std::cmp::Reverse(rename.from.len()));
-        Self(renames)
+        Self::of(renames)
+    }
+
+    fn of(renames: Vec<Rename>) -> Self {
+        let mut by_word: BTreeMap<String, Vec<Rename>> = BTreeMap::new();
+        for rename in renames {
+            let word = rename.from.split(|c: char| !is_name(c)).next().unwrap_or_default().to_owned();
+            by_word.entry(word).or_default().push(rename);
+        }
+        Self(by_word)
     }
 
     /// Every text of a value; keys of maps stay.
@@ -55,14 +64,21 @@ impl Redaction {
 
     /// No name is looked for in what stands for another one: a consumer chooses both, and a text could double with each name.
     pub fn text(&self, text: String) -> String {
+        let named = words(&text).flat_map(|(start, word)| self.named(word).map(move |rename| (start, rename)));
+        // An address may begin with no word.
+        let wordless = self.0.get("").into_iter().flatten();
+        let wordless = wordless.flat_map(|rename| text.match_indices(&*rename.from).map(move |(at, _)| (at, rename)));
+        let mut meant: Vec<(usize, &Rename)> =
+            named.chain(wordless).filter(|(start, rename)| rename.is_meant(&text, *start)).collect();
+        // Longer names come first: a namespace may begin with the name of an object.
+        meant.sort_by_key(|(start, rename)| (Reverse(rename.from.len()), *start));
         // By where each begins: its end, and what stands for it.
         let mut found: BTreeMap<usize, (usize, &str)> = BTreeMap::new();
-        for rename in &self.0 {
-            for (start, end) in rename.places(&text) {
-                let is_free = found.range(..end).next_back().is_none_or(|(_, (taken, _))| *taken <= start);
-                if is_free {
-                    found.insert(start, (end, &*rename.to));
-                }
+        for (start, rename) in meant {
+            let end = start + rename.from.len();
+            let is_free = found.range(..end).next_back().is_none_or(|(_, (taken, _))| *taken <= start);
+            if is_free {
+                found.insert(start, (end, &*rename.to));
             }
         }
         if found.is_empty() {
@@ -76,6 +92,27 @@ impl Redaction {
         }
         told + &text[rest..]
     }
+
+    /// The names that a word may be of, or the beginning of: what is named after an object has more behind a `-`.
+    fn named(&self, word: &str) -> impl Iterator<Item = &Rename> {
+        let ends = word.match_indices('-').map(|(at, _)| at).chain([word.len()]);
+        ends.filter(|end| *end > 0).filter_map(move |end| self.0.get(&word[..end])).flatten()
+    }
+}
+
+/// The words of a text, each with where it begins.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let pieces = text.split_inclusive(|c: char| !is_name(c)).scan(0, |next, piece| {
+        let start = *next;
+        *next += piece.len();
+        Some((start, piece.trim_end_matches(|c: char| !is_name(c))))
+    });
+    pieces.filter(|(_, word)| !word.is_empty())
+}
+
+/// Whether a character is of a name.
+const fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-'
 }
 
 /// The names of the targets, and the addresses of their servers. A name by which the consumer's own object calls a target is
@@ -112,12 +149,11 @@ fn whole(from: &str, to: &str) -> Rename {
 }
 
 impl Rename {
-    /// Where in a text the name is meant.
-    fn places(&self, text: &str) -> impl Iterator<Item = (usize, usize)> {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        let goes_on = move |c: char| if self.begins { c.is_ascii_alphanumeric() } else { is_name(c) };
-        let places = text.match_indices(&*self.from).map(|(start, found)| (start, start + found.len()));
-        places.filter(move |(start, end)| !text[..*start].ends_with(is_name) && !text[*end..].starts_with(goes_on))
+    /// Whether the name is meant at a place of a text.
+    fn is_meant(&self, text: &str, at: usize) -> bool {
+        let goes_on = |c: char| if self.begins { c.is_ascii_alphanumeric() } else { is_name(c) };
+        let rest = text[at..].strip_prefix(&*self.from);
+        rest.is_some_and(|rest| !rest.starts_with(goes_on)) && !text[..at].ends_with(is_name)
     }
 }
 
@@ -133,28 +169,41 @@ pub fn with_texts(value: Value, change: &impl Fn(String) -> String) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{Redaction, Rename, whole};
+    use super::{Redaction, Rename, whole, words};
 
     #[test]
     fn only_whole_names_are_replaced() {
-        let redaction = Redaction(vec![whole("db", "ns")]);
+        let redaction = Redaction::of(vec![whole("db", "ns")]);
         let said = redaction.text("db in db, my-db/db-2 has no db: adb.db".to_owned());
         assert_eq!(said, "ns in ns, my-db/db-2 has no ns: adb.ns");
     }
 
     #[test]
     fn what_is_named_after_an_object_is_renamed_with_it() {
-        let redaction = Redaction(vec![Rename { begins: true, ..whole("db-x7", "db") }]);
+        let redaction = Redaction::of(vec![Rename { begins: true, ..whole("db-x7", "db") }]);
         let said = redaction.text("db-x7-0 of db-x7 is not my-db-x7 or db-x77".to_owned());
         assert_eq!(said, "db-0 of db is not my-db-x7 or db-x77");
     }
 
     #[test]
     fn what_stands_for_a_name_is_not_replaced_for_another_one() {
-        let redaction = Redaction(vec![whole("a.b", "b"), whole("x", "x.y"), whole("y", "x.y"), whole("b", "c")]);
+        let redaction = Redaction::of(vec![whole("a.b", "b"), whole("x", "x.y"), whole("y", "x.y"), whole("b", "c")]);
         assert_eq!(redaction.text("x, y and z: a.b of b".to_owned()), "x.y, x.y and z: b of c");
         let names = ["v", "w", "x", "y", "z"].map(|name| whole(name, &["v.w.x.y.z"; 25].join(".")));
         // Each of them has 25 of each.
-        assert_eq!(Redaction(names.into()).text("v".to_owned()).len(), 249);
+        assert_eq!(Redaction::of(names.into()).text("v".to_owned()).len(), 249);
+    }
+
+    /// A fleet has a thousand targets, and each text of a status is told.
+    #[test]
+    fn a_word_is_compared_with_the_names_that_begin_with_it_alone() {
+        let names =
+            (0..1000).flat_map(|n| [format!("fleet/c{n}"), format!("c{n}.example.dev"), format!("[fd00::{n}]")]);
+        let redaction = Redaction::of(names.map(|name| whole(&name, "target")).collect());
+        let said = "c7.example.dev, [fd00::7] and fleet/c7 refuse: dial tcp c7.example.dev:443, é-c7";
+        let told = redaction.text(said.to_owned());
+        assert_eq!(told, "target, target and target refuse: dial tcp target:443, é-c7");
+        let compared = |text| words(text).flat_map(|(_, word)| redaction.named(word)).count();
+        assert_eq!([compared("c7 of c7.example"), compared("nothing of a fleets")], [2, 0]);
     }
 }
