@@ -290,6 +290,16 @@ impl Controller {
     /// The same for news of these targets alone: what was planned on the others holds, and what vanished sources have there was
     /// looked at.
     pub fn enqueue_for(&self, targets: &[&Pipeline]) {
+        self.enqueue_sources(targets);
+        for (kind, feed) in targets.iter().flat_map(|one| one.kind_feeds()) {
+            self.queue_standing(&kind, &feed);
+        }
+        let clusters = self.shared.manager.clusters(&self.mapping().source.clusters);
+        clusters.iter().for_each(|cluster| self.queue_copies(cluster));
+    }
+
+    /// The same of the sources in sight, for what no vanished source depends on: which targets there are.
+    pub fn enqueue_sources(&self, targets: &[&Pipeline]) {
         for feed in self.source_feeds() {
             for key in feed.keys() {
                 if self.is_engaged(&key.cluster) {
@@ -298,11 +308,6 @@ impl Controller {
                 }
             }
         }
-        for (kind, feed) in targets.iter().flat_map(|one| one.kind_feeds()) {
-            self.queue_standing(&kind, &feed);
-        }
-        let clusters = self.shared.manager.clusters(&self.mapping().source.clusters);
-        clusters.iter().for_each(|cluster| self.queue_copies(cluster));
     }
 
     /// Queues a source that perhaps only its objects name: it may be missing.

@@ -577,9 +577,10 @@ impl Engine {
         for entry in &wanted {
             let name = &entry.mapping.name;
             let of_mapping = slots.range(Slot::of(name)..).take_while(|(slot, _)| slot.mapping == *name);
-            let changed = of_mapping.filter(|(slot, of)| self.start_or_swap(entry, slot, of)).count();
-            if changed > 0 {
-                self.engage(name);
+            let changed = of_mapping.filter(|(slot, of)| self.start_or_swap(entry, slot, of)).map(|(slot, _)| slot);
+            let changed: Vec<&Slot> = changed.collect();
+            if !changed.is_empty() {
+                self.engage(name, &changed);
             }
             self.introduce(&entry.mapping);
         }
@@ -721,15 +722,19 @@ impl Engine {
         controller
     }
 
-    /// Follows every engaged cluster of a mapping's sources, and the kinds on its targets. Every source is planned again.
-    fn engage(&self, mapping: &str) {
+    /// Follows every engaged cluster of a mapping's sources, and the kinds on its targets. Every source is planned again where a pipeline
+    /// is new or runs otherwise than before: the clusters of a fleet come one after the other.
+    fn engage(&self, mapping: &str, changed: &[&Slot]) {
         let Some(Serving { controller, .. }) = self.controllers.get(mapping) else { return };
         controller.follow_copies();
         controller.pipelines().iter().for_each(|pipeline| pipeline.follow_kinds());
-        for cluster in self.shared.manager.clusters(&controller.mapping().source.clusters) {
-            controller.engage(&cluster);
+        if !controller.are_clusters_followed() {
+            for cluster in self.shared.manager.clusters(&controller.mapping().source.clusters) {
+                controller.engage(&cluster);
+            }
         }
-        controller.enqueue_all();
+        let changed = changed.iter().filter_map(|slot| Some(&*self.pipelines.get(*slot)?.pipeline));
+        controller.enqueue_for(&changed.collect::<Vec<&Pipeline>>());
     }
 
     /// What runs of a mapping: one for each of its targets.

@@ -126,7 +126,7 @@ impl Engine {
         let are_others_selected = controller.select(selected(&self.shared.manager, mapping));
         let names = controller.pipelines().iter().map(|one| one.generation().target.name.clone()).collect();
         if controller.targets_are(names) || are_others_selected {
-            controller.enqueue_all();
+            controller.enqueue_sources(&controller.pipelines().iter().map(|one| &**one).collect::<Vec<_>>());
             controller.check_stores_soon();
         }
     }
@@ -195,19 +195,24 @@ impl Engine {
         }
     }
 
-    /// Two targets of a mapping that turn out to be one cluster are both left alone.
+    /// Two targets of a mapping that turn out to be one cluster are both left alone, until they are not.
     pub(super) fn report_doubles(&self) {
         for (_, entry) in self.catalog.mappings() {
             let name = &entry.mapping.name;
             let all: Vec<_> = self.pipelines_of(name).map(|pipeline| pipeline.generation().target.clone()).collect();
             let (what, health) = (doubles(name), &self.shared.instruments.health);
-            let Some(condition) = double(&all) else {
-                health.remove(&what);
-                continue;
+            let is_news = match double(&all) {
+                None => health.ends(&what),
+                Some(condition) => {
+                    let why = condition.message.clone();
+                    let is_news = health.set(&what, condition);
+                    if is_news {
+                        error!(mapping = name, why, "two targets are one cluster");
+                    }
+                    is_news
+                }
             };
-            let why = condition.message.clone();
-            if health.set(&what, condition) {
-                error!(mapping = name, why, "two targets are one cluster");
+            if is_news {
                 self.controllers.get(name).into_iter().for_each(|serving| serving.controller.enqueue_all());
             }
         }

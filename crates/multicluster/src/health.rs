@@ -109,9 +109,16 @@ impl Health {
 
     /// Forgets a component that is no longer there to be waited for.
     pub fn remove(&self, component: &str) {
-        if self.entries.lock().remove(component).is_some() {
+        self.ends(component);
+    }
+
+    /// The same. Answers whether it was there.
+    pub fn ends(&self, component: &str) -> bool {
+        let was_there = self.entries.lock().remove(component).is_some();
+        if was_there {
             self.changes.advance();
         }
+        was_there
     }
 
     /// To wait for changes.
