@@ -259,7 +259,11 @@ impl Controller {
 
     /// A copy beside its source changed. One that names a source of another cluster wakes nobody.
     fn copy_changed(&self, kind: &Kind, change: &Change<'_>) {
-        self.pipelines().iter().for_each(|one| one.note_stripped(kind, change));
+        let pipelines = self.pipelines();
+        // It is found out once, however many targets the mapping has.
+        if let Some((reference, known)) = pipelines.first().and_then(|one| one.stripped(kind, change)) {
+            pipelines.iter().for_each(|one| one.learned.lock().saw_stripped(reference.clone(), known.clone()));
+        }
         let priority = if change.cause == ChangeCause::InitialList { Priority::Initial } else { Priority::Live };
         for object in change.before.into_iter().chain(change.after) {
             self.enqueue_origin(kind, change.key, object, priority);

@@ -13,7 +13,7 @@ use crate::multicluster::Object;
 use crate::multicluster::queue::Priority;
 use crate::multicluster::store::{Change, ChangeCause};
 use crate::object::Key;
-use crate::object::marks::{self, Reference};
+use crate::object::marks::{self, OwnershipRecord, Reference};
 
 impl Pipeline {
     /// The target was identified, or serves a kind that it did not.
@@ -82,7 +82,9 @@ impl Pipeline {
     }
 
     pub(super) fn target_changed(&self, kind: &Kind, change: &Change<'_>) {
-        self.note_stripped(kind, change);
+        if let Some((reference, known)) = self.stripped(kind, change) {
+            self.learned.lock().saw_stripped(reference, known);
+        }
         let priority = if change.cause == ChangeCause::InitialList { Priority::Initial } else { Priority::Live };
         let Some(object) = change.after.or(change.before) else { return };
         if let Some(former) = change.before.filter(|former| former.owner() != object.owner()) {
@@ -91,16 +93,17 @@ impl Pipeline {
         self.controller.enqueue_origin(kind, change.key, object, priority);
     }
 
-    /// Remembers an owned object that lost its ownership annotations, or left the watch with its label.
-    pub fn note_stripped(&self, kind: &Kind, change: &Change<'_>) {
-        let Some(before) = change.before else { return };
+    /// An owned object that lost its ownership annotations, or left the watch with its label. Of a copy beside its source, all targets of
+    /// the mapping know the same.
+    pub fn stripped(&self, kind: &Kind, change: &Change<'_>) -> Option<(Reference, OwnershipRecord)> {
+        let before = change.before?;
         // Another object in its place shows that it was deleted.
         let is_gone = |after: &Object| after.uid() != before.uid();
         if change.after.is_some_and(|after| is_gone(after) || marks::says_the_same(&before.json(), &after.json())) {
-            return;
+            return None;
         }
         let reference = target_reference(kind, change.key);
-        let Ok(before) = before.outline() else { return };
+        let before = before.outline().ok()?;
         // Whose source this mapping does not serve would be remembered for ever.
         let key_of = |origin| self.controller.key_of(&origin, kind, change.key);
         let is_served = |origin| key_of(origin).is_some_and(|key| self.controller.is_engaged(&key.cluster));
@@ -108,14 +111,10 @@ impl Pipeline {
         // What is shared names no source, and is on the target.
         let is_used = || kind.side == Side::Target && self.in_use(&reference.namespace, None) != Some(false);
         let is_needed = origin.map_or_else(is_used, is_served);
-        if !is_needed {
-            return;
-        }
-        let Some(known) = marks::OwnershipRecord::of(&self.writer, &before, &reference) else { return };
+        let known = OwnershipRecord::of(&self.writer, &before, &reference).filter(|_| is_needed)?;
         let after = change.after.and_then(|after| after.outline().ok());
-        if !after.is_some_and(|after| marks::is_ours(&after, &reference, &known.owner)) {
-            self.learned.lock().saw_stripped(reference, known);
-        }
+        let is_ours = after.is_some_and(|after| marks::is_ours(&after, &reference, &known.owner));
+        (!is_ours).then_some((reference, known))
     }
 
     /// Whether the target holds an object of a source of this resource.
