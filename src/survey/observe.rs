@@ -53,7 +53,7 @@ pub struct Scene<'a> {
 
 impl Surveyor {
     /// The copies beside the sources of a cluster, where it lets the engine see them: one list of each kind serves all sources.
-    pub(super) async fn copies(&self, mapping: &Mapping, cluster: &SourceCluster) -> Result<Standing, RequestError> {
+    pub async fn copies(&self, mapping: &Mapping, cluster: &SourceCluster) -> Result<Standing, RequestError> {
         let label = format!("{}={}", marks::MAPPING, self.writer(mapping).label());
         let mut copies = Standing::new();
         for kind in beside(mapping) {

@@ -180,7 +180,8 @@ impl<'a> Visit<'a> {
             let Some(source) = cluster.sources.first() else { continue };
             let schema = self.consumers.check(&cluster.shard, resource).await?.schema;
             let (surveyor, cluster) = (self.surveyor, &cluster);
-            let scene = Scene { surveyor, mapping, cluster, target, shared: None, schema };
+            let copies = surveyor.copies(mapping, cluster).await?;
+            let scene = Scene { surveyor, mapping, cluster, target, shared: None, schema, copies };
             for refused in scene.refusals(source).await? {
                 let at = template(mapping, &refused.object).map_or(0..0, |node| node.headline());
                 let message = format!("the target would refuse `{}`: {}", refused.object, refused.why);
