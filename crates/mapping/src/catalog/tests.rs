@@ -213,7 +213,7 @@ fn a_mapping_that_is_too_large_is_refused_and_a_file_of_several_is_not() {
 /// Each kind is a watch, and the state store has to name them beside those of the document before.
 #[test]
 fn a_mapping_with_too_many_kinds_is_refused() {
-    let (mut world, good) = (World::default(), mapping("a", "x: $.x"));
+    let (mut world, good) = (World::default(), mapping("a", "x: $.x").replace("status: {", "status: {from: w, "));
     let (before, after) = good.split_once("    - id: w\n").expect("objects");
     let object = |number: usize| {
         format!("    - {{id: o{number}, template: {{apiVersion: example.com/v1, kind: Kind{number}}}}}\n")
