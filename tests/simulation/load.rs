@@ -1308,7 +1308,7 @@ impl io::Write for &Gone {
 #[test]
 fn many_workspaces_that_go_at_once_leave_turns_to_leases_and_probes() {
     in_virtual_time(async {
-        let tenants: Vec<String> = (0..load(100, 10_000)).map(|number| format!("tenant{number}")).collect();
+        let tenants: Vec<String> = (0..load(300, 10_000)).map(|number| format!("tenant{number}")).collect();
         let (net, connections) = kcp(&tenants);
         let gone = Arc::new(Gone::default());
         let log = tracing_subscriber::fmt().with_env_filter("sync_engine::engine::clusters=debug").with_ansi(false);
@@ -1325,8 +1325,9 @@ fn many_workspaces_that_go_at_once_leave_turns_to_leases_and_probes() {
             sleep(Duration::from_secs(30)).await;
         })
         .await;
-        let numbers = (gone.total.load(Ordering::Relaxed), gone.longest.load(Ordering::Relaxed));
-        assert_eq!(numbers, (tenants.len(), 1), "each of them in a turn of its own");
+        let (total, longest) = (gone.total.load(Ordering::Relaxed), gone.longest.load(Ordering::Relaxed));
+        // One walk serves those that are taken together.
+        assert!(total == tenants.len() && longest <= 128, "{longest} of {total} in one turn");
     });
 }
 
