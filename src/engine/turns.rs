@@ -1,7 +1,6 @@
 //! How many sources are worked on at once, over all mappings.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -18,6 +17,8 @@ pub const SLOW: Duration = Duration::from_millis(250);
 /// The turns of sources, in the order in which they ask for one.
 #[derive(Debug)]
 pub struct Turns {
+    /// Held by who looks for room. The others wait for it: each of thousands would be woken for every slow work.
+    next: tokio::sync::Mutex<()>,
     room: Semaphore,
     begun: Mutex<Begun>,
 }
@@ -44,7 +45,7 @@ impl Default for Turns {
 
 impl Turns {
     fn of(at_once: usize) -> Self {
-        Self { room: Semaphore::new(at_once), begun: Mutex::default() }
+        Self { next: tokio::sync::Mutex::default(), room: Semaphore::new(at_once), begun: Mutex::default() }
     }
 
     /// Works once there is room. Work that is slow makes room for the next.
@@ -53,14 +54,15 @@ impl Turns {
         work.await;
     }
 
-    /// Who waits looks for what is slow. Nearly always nobody does, and a timer for each piece of work would wake the process.
+    /// The first one who waits looks for what is slow. Nearly always nobody does, and a timer for each piece of work would wake the
+    /// process.
     async fn turn(&self) -> Turn<'_> {
-        let mut room = pin!(self.room.acquire());
+        let _next = self.next.lock().await;
         loop {
             let first = self.begun.lock().since.first_key_value().map(|(_, since)| *since);
             // The next one may be about to begin.
             let until = first.unwrap_or_else(Instant::now) + SLOW;
-            let Ok(taken) = timeout_at(until, room.as_mut()).await else {
+            let Ok(taken) = timeout_at(until, self.room.acquire()).await else {
                 self.make_room();
                 continue;
             };
@@ -92,7 +94,11 @@ impl Drop for Turn<'_> {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use tokio::task::JoinSet;
     use tokio::time::sleep;
 
     use super::*;
@@ -134,5 +140,26 @@ mod tests {
         })
         .await;
         assert_eq!(polls, 2, "it begins, and it ends");
+    }
+    /// All mappings together may have thousands of sources that wait, and one slow server for all of them.
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_not_woken_for_the_turns_of_others() {
+        const WAITING: usize = 100;
+        let (turns, polls, mut all) = (Arc::new(Turns::of(1)), Arc::new(AtomicUsize::new(0)), JoinSet::new());
+        for _ in 0..WAITING {
+            let (turns, polls) = (turns.clone(), polls.clone());
+            all.spawn(async move {
+                let mut taken = pin!(turns.take(sleep(SLOW * 4)));
+                poll_fn(|cx| {
+                    polls.fetch_add(1, Ordering::Relaxed);
+                    taken.as_mut().poll(cx)
+                })
+                .await;
+            });
+        }
+        all.join_all().await;
+        // It asks, its turn is the next one, it has room, and it ends.
+        let polls = polls.load(Ordering::Relaxed);
+        assert!(polls <= 4 * WAITING, "{polls}");
     }
 }
