@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use self::slots::Slots;
 use super::request_error::RequestError;
+use super::seats::LATE;
 
 /// Writes in flight at one address: above 2 kcp writes no more of them a second, and above 8 it only gets slower.
 const WRITES_AT_ONCE: usize = 4;
@@ -172,16 +173,14 @@ impl Writes {
         loop {
             let (given, mut slot) = oneshot::channel();
             self.0.lock().wait(cluster, given);
-            // Work that turns late makes room without an event: who waits looks for it.
-            while let Some(until) = self.grant() {
+            // Work that turns late makes room without an event: who waits looks for it, also for work that begins meanwhile.
+            loop {
+                let until = self.grant().unwrap_or_else(|| Instant::now() + LATE);
                 match timeout_at(until, &mut slot).await {
                     Ok(Ok(slot)) => return slot,
                     Ok(Err(_)) => break,
                     Err(_) => {}
                 }
-            }
-            if let Ok(slot) = slot.await {
-                return slot;
             }
         }
     }
@@ -286,5 +285,20 @@ mod tests {
         let (_, quick) = tokio::join!(join_all((0..8).map(|_| limits.wait_until_due(1))), quick);
         assert!(quick < Duration::from_secs(1), "{quick:?}");
         assert!(start.elapsed() >= Duration::from_secs(7), "those with the same limit share it");
+    }
+
+    /// Nothing but time made room where a cluster's second write came while all writes were late, and its first one ended while others
+    /// had the slots.
+    #[tokio::test(start_paused = true)]
+    async fn who_waited_while_all_work_was_late_looks_for_work_that_turns_late_after_that() {
+        let limits = AddressLimits::new(Arc::default());
+        let first = limits.write_slot("busy").await;
+        let _late = join_all(["a", "b", "c"].map(|cluster| limits.write_slot(cluster))).await;
+        tokio::time::sleep(LATE).await;
+        let mut second = std::pin::pin!(limits.write_slot("busy"));
+        assert!(futures::poll!(second.as_mut()).is_pending(), "one seat, while others wait");
+        let _prompt = join_all(["d", "e", "f", "g"].map(|cluster| limits.write_slot(cluster))).await;
+        drop(first);
+        assert!(tokio::time::timeout(LATE * 2, second).await.is_ok());
     }
 }

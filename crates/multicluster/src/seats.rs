@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const SLOW: Duration = Duration::from_secs(1);
 /// Work under way for longer is late. Twenty clusters that turn slow at one moment hold up the next one for 1.25 s at the four
 /// slots of an address.
-const LATE: Duration = Duration::from_millis(250);
+pub(super) const LATE: Duration = Duration::from_millis(250);
 /// Work under way, late work included: so many times the seats at most.
 const MOST: usize = 16;
 /// For how long a cluster counts as slow that does nothing.
