@@ -117,10 +117,9 @@ impl Pipeline {
         all.filter(|key| self.is_among(source, waves, key)).collect()
     }
 
-    /// `metadata.generation` of a source: how often its consumer has changed it.
-    fn generation_number(&self, key: &Key) -> i64 {
-        let object = self.controller.source(key).and_then(|object| object.outline().ok());
-        object.and_then(|source| source["metadata"].get("generation").and_then(Value::as_i64)).unwrap_or_default()
+    /// `metadata.generation` of a source: how often its consumer has changed it. `None`: it is out of sight, or has none.
+    pub(super) fn generation_number(&self, key: &Key) -> Option<i64> {
+        self.controller.source(key)?.outline().ok()?["metadata"].get("generation").and_then(Value::as_i64)
     }
 
     /// What the state store has to name from now on beside the document in force; `None`: nothing.
@@ -225,10 +224,11 @@ impl Pipeline {
         }
         let is_new = |key: &Key| known.as_ref().is_none_or(|known| !self.is_among(known.source(), &known.waves, key));
         let new: Vec<Key> = self.sources_among(&document.source, waves).into_iter().filter(is_new).collect();
-        let since: Vec<i64> = new.iter().map(|key| self.generation_number(key)).collect();
+        let since: Vec<(Key, i64)> =
+            new.iter().filter_map(|key| Some((key.clone(), self.generation_number(key)?))).collect();
         let mut state = self.state.lock();
         state.promotion.incomplete.extend(new.iter().cloned().map(|key| (key, Condition::Unplanned)));
-        state.promotion.since.extend(new.iter().cloned().zip(since));
+        state.promotion.since.extend(since);
         drop(state);
         new.into_iter().for_each(|key| self.controller.queue.add(key, Priority::Initial));
         self.check_inventory();
@@ -326,7 +326,8 @@ impl Pipeline {
         drop(state);
         for (key, condition) in conditions.iter_mut().filter(|(_, condition)| **condition > Condition::OutOfSight) {
             // What its consumer changed since then says nothing of the candidate.
-            if since.get(key).is_some_and(|since| *since != self.generation_number(key)) {
+            let is_other = |since: &i64| self.generation_number(key).is_some_and(|now| now != *since);
+            if since.get(key).is_some_and(is_other) {
                 *condition = Condition::InOrder;
             }
         }

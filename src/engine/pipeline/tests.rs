@@ -290,6 +290,18 @@ async fn an_object_beside_its_source_is_there_once_in_the_version_of_the_documen
     }
 }
 
+/// A cluster that is found at another address is out of sight until the engine has heard of it: its sources have not changed.
+#[tokio::test]
+async fn how_often_a_source_was_changed_is_not_known_while_it_is_out_of_sight() {
+    let (pipeline, cluster) = (pipeline(Lease::default()), cluster("c"));
+    pipeline.controller.engage(&cluster);
+    let feed = pipeline.controller.feed_of(&cluster).expect("its sources are followed");
+    let source =
+        r#"{"metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "1", "generation": 3}}"#;
+    feed.watch.store().put(Parsed::read(source).expect("its text")).expect("an object");
+    assert_eq!(pipeline.generation_number(&feed.keys()[0]), None);
+}
+
 /// At each start and each change of leader, each of many targets hears of it: nobody goes through the objects of all others for that.
 #[tokio::test]
 async fn what_a_target_hears_of_a_release_has_those_looked_at_who_wait_for_it_there() {
