@@ -322,8 +322,8 @@ impl<'e, 's> Reads<'e, 's> {
                             true => items.types.clone(),
                             false => items.step(&Segment::Index(position)).bound.types,
                         };
-                        let chosen = Some(&node.items).filter(|_| single);
-                        inner.take_item(name, chosen, Bound::new(types, items.is_consumers));
+                        let at = (!single).then_some(position);
+                        inner.take_item(name, at, Some(&node.items), Bound::new(types, items.is_consumers));
                     }
                     if let Some(filter) = &node.filter {
                         Reads::new(&inner, true, self.findings).expression(filter);

@@ -83,7 +83,7 @@ impl<'s> Checker<'s> {
             _ => self.template(each.list.root(), None, false),
         };
         let chosen = if let Content::Expression(list) = &each.list.root().content { Some(list.expr()) } else { None };
-        self.environment.take_item(&each.item, chosen, list.items());
+        self.environment.take_item(&each.item, None, chosen, list.items());
         self.reads().text(&each.key);
     }
 }

@@ -184,7 +184,7 @@ impl<'s> Reads<'_, 's> {
         };
         let mut environment = Environment::clone(&self.environment);
         let chosen = if let Content::Expression(list) = &each.list.content { Some(list.expr()) } else { None };
-        environment.take_item(&each.name, chosen, list.items());
+        environment.take_item(&each.name, None, chosen, list.items());
         if let Some(when) = &each.when {
             Reads::new(&environment, false, self.findings).condition(when);
             environment = environment.where_it(when.expr(), true);

@@ -181,6 +181,24 @@ fn types_outlast_fallbacks_and_entries() {
     assert_eq!(each("entry", "{{ entry[0] }}={{ entry[1] }}"), Vec::<String>::new());
 }
 
+/// Entries of a map that are chosen by what is in their values have that.
+#[test]
+fn what_entries_are_chosen_by_is_there() {
+    let schemas = schemas();
+    let told = |names: &str, chosen: &str, read: &str| {
+        let text = format!("{{% for {names} in {{'a': source.spec}} | items{chosen} %}}{{{{ {read} }}}}{{% endfor %}}");
+        let object = format!(
+            "objects:\n  - {{id: db, template: {{apiVersion: v1, kind: ConfigMap, data: {{x: \"{text}\"}}}}}}\n"
+        );
+        found(&framed(&object), &schemas).into_iter().map(|finding| finding.code).collect::<Vec<_>>()
+    };
+    for (names, read) in [("key, value", "value.region"), ("entry", "entry[1].region")] {
+        assert_eq!(told(names, "", read), ["SE0402"], "{read}");
+        assert_eq!(told(names, " | selectattr('1.region', 'defined')", read), Vec::<&str>::new(), "{read}");
+        assert_eq!(told(names, " | selectattr('1.plan', 'defined')", read), ["SE0402"], "{read}");
+    }
+}
+
 /// A number or a truth value is text where it is printed alone, and only some texts are taken.
 #[test]
 fn a_number_that_is_printed_is_tried_against_the_pattern_of_its_place() {

@@ -571,9 +571,19 @@ impl<'s> Environment<'s> {
         known
     }
 
-    /// Names an item of a list. What its items are chosen by, they have: `selectattr("secret", "defined")`.
-    pub fn take_item(&mut self, name: &str, list: Option<&Expr>, item: Bound<'s>) {
-        self.asked.extend(list.into_iter().flat_map(chosen_by).map(|attribute| format!("{name}.{attribute}")));
+    /// Names an item of a list, or what each item has `at` an index. What its items are chosen by, they have:
+    /// `selectattr("secret", "defined")`.
+    pub fn take_item(&mut self, name: &str, at: Option<i64>, list: Option<&Expr>, item: Bound<'s>) {
+        let read = |attribute: &str| {
+            let mut steps = steps(attribute);
+            if at.is_some_and(|at| steps.next() != Some(Segment::Index(at))) {
+                return None;
+            }
+            let mut read = name.to_owned();
+            steps.for_each(|step| step.write(&mut read));
+            Some(read)
+        };
+        self.asked.extend(list.into_iter().flat_map(chosen_by).filter_map(read));
         self.locals.push((name.to_owned(), item));
     }
 
