@@ -99,9 +99,16 @@ fn printed(own: &Type<'_>, place: View<'_>) -> Option<Misfit> {
         Type::Of(shape) => shape.view.examples(),
         _ => Vec::new(),
     };
-    values.iter().find_map(|value| match literal(&Value::String(plain(value)), place)? {
+    let refused = |value: &Value| match literal(&Value::String(plain(value)), place)? {
         Misfit::Value(why) => Some(Misfit::Choices(format!("{why}, and it can be `{}`", plain(value)))),
         _ => None,
+    };
+    let is_any_integer = values.is_empty() && own.form() == Form::Integer;
+    values.iter().find_map(refused).or_else(|| {
+        // Of those without an end, some may be taken: with so many digits, for example.
+        let some = (0..18).map(|digits| 10_i64.pow(digits)).flat_map(|least| [least, least * 9]);
+        let all: Option<Vec<_>> = some.filter(|_| is_any_integer).map(|one| refused(&one.into())).collect();
+        all?.into_iter().next()
     })
 }
 

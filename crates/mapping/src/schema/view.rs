@@ -166,8 +166,7 @@ impl<'s> View<'s> {
             (None, Form::Boolean) => vec![Value::Bool(true), Value::Bool(false)],
             (None, Form::Integer) => {
                 let ends = ["minimum", "maximum"].map(|end| self.node[end].as_i64());
-                let ends: Vec<Value> = ends.into_iter().flatten().map(Value::from).collect();
-                if ends.is_empty() { vec![Value::from(1)] } else { ends }
+                ends.into_iter().flatten().map(Value::from).collect()
             }
             _ => Vec::new(),
         }
