@@ -19,7 +19,8 @@
 //!
 //! A server that is restored to an earlier state keeps silent on a watch from a version of its future. So a watch whose
 //! connection broke never resumes unseen: the machine first compares the collection's version with its own, and lists
-//! again after the server was unreachable or silent for long, or a version went back.
+//! again after the server was unreachable or silent for long, or a version went back. A server that has passed the version
+//! meanwhile may show another history by the object that comes with it.
 
 use std::time::Duration;
 
@@ -70,7 +71,7 @@ pub(super) enum Outcome {
     Opened,
     /// An event or a bookmark, with its version.
     Line { version: String },
-    /// Another watch of the endpoint saw a version go back.
+    /// Another watch of the endpoint saw a version go back, or this one what is of another history.
     Doubted,
     /// A request, the stream or a line in it failed. `lived`: since the stream was opened.
     Failed { error: RequestError, lived: Duration },

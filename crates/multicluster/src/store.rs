@@ -362,7 +362,22 @@ impl Store {
         self.state.lock().objects.values().any(|entry| entry.by == By::Answer)
     }
 
-    /// The same of what a list or an event tells.
+    /// Whether a read that was sent after everything up to `version` was heard shows an object of another history: what is not newer is
+    /// known exactly so.
+    pub(super) fn contradicts(&self, shown: &Parsed<'_>, version: &str) -> bool {
+        let state = self.state.lock();
+        // Of a list in progress, pages are still to come.
+        let is_complete = state.complete > 0 && state.complete == state.list;
+        let is_heard = shown.resource_version == version || is_older(shown.resource_version, version);
+        let key = key(&self.clusters, shown).filter(|_| is_complete && is_heard);
+        key.is_some_and(|key| match state.objects.get(&key) {
+            // A write may have been answered while it was read.
+            Some(entry) => !entry.is_ahead() && !is_version(&entry.object, shown),
+            None => state.asked.is_none() && state.keeps(&key) && !state.has_ended(&key, shown),
+        })
+    }
+
+    /// As [`put`](Self::put), of what a list or an event tells.
     pub(super) fn put_told(&self, parsed: Parsed<'_>, is_listed: bool) -> Result<bool, NotAnObject> {
         let mut state = self.state.lock();
         let Some(key) = state.key(&self.clusters, &parsed) else { return Ok(false) };

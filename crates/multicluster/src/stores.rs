@@ -96,6 +96,11 @@ impl Stores {
         self.all().iter().any(|store| store.has_untold_answer())
     }
 
+    /// As [`Store::contradicts`].
+    pub(super) fn contradict(&self, shown: &Parsed<'_>, version: &str) -> bool {
+        self.store_of(shown).is_some_and(|store| store.contradicts(shown, version))
+    }
+
     /// The store of an object, which has left all others.
     fn place(&self, object: &Parsed<'_>) -> Option<Arc<Store>> {
         let store = self.store_of(object);

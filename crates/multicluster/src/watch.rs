@@ -345,9 +345,9 @@ impl Worker {
                     Outcome::Paused
                 }
                 _ if restored.is_behind() => Outcome::Doubted,
-                Phase::Verifying { .. } => {
+                Phase::Verifying { version } => {
                     stream = None;
-                    shared.verify().await
+                    shared.verify(version).await
                 }
                 Phase::Opening { version } => {
                     let (outcome, opened) = self.open(version).await;
@@ -551,18 +551,27 @@ impl Shared {
         Ok(end)
     }
 
-    /// The collection's version, by the cheapest list.
-    async fn verify(&self) -> Outcome {
-        match self.first_of_list().await {
+    /// The collection's version, by the cheapest list. Its object tells where a server that was restored has passed the version
+    /// `heard` since, which no version tells.
+    async fn verify(&self, heard: &str) -> Outcome {
+        match self.first_of_list(heard).await {
             Ok(_) if self.stores.has_untold_answer() => Outcome::Doubted,
-            Ok(end) => Outcome::Verified { version: end.version },
+            Ok((end, true)) if !is_older(&end.version, heard) => Outcome::Doubted,
+            Ok((end, _)) => Outcome::Verified { version: end.version },
             Err(error) => Outcome::Failed { error, lived: Duration::ZERO },
         }
     }
 
-    async fn first_of_list(&self) -> Result<PageEnd, RequestError> {
+    /// The end of the page, and whether its object is of another history than what was heard.
+    async fn first_of_list(&self, heard: &str) -> Result<(PageEnd, bool), RequestError> {
         let reply = self.endpoint.list_page(&self.path()?.query("limit", "1"), DEFAULT_DEADLINE, OBJECT_BYTES).await?;
-        read_page(&reply.body, |_| Ok(())).map_err(|error| self.endpoint.unreadable(&error))
+        let mut is_other = false;
+        let first = |shown: Parsed<'_>| {
+            is_other |= self.stores.contradict(&shown, heard);
+            Ok(())
+        };
+        let end = read_page(&reply.body, first).map_err(|error| self.endpoint.unreadable(&error))?;
+        Ok((end, is_other))
     }
 
     async fn lines_from(&self, version: &str, seconds: u64) -> Result<Lines, RequestError> {

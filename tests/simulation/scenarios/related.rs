@@ -142,6 +142,28 @@ fn a_former_source_out_of_sight_ends_the_watch_on_copies_whose_rule_is_gone() {
     holds(&related(Plain, &steps), 4);
 }
 
+/// The server has passed the version that was heard before, and no version goes back.
+#[test]
+fn what_is_made_after_a_restore_while_the_engine_stood_still_is_seen() {
+    let secret = |secrecy| Action::Secret(X, Side::Source, secrecy);
+    for [gone, lost, made] in [
+        [secret(Secrecy::Delete), secret(Secrecy::Put), secret(Secrecy::Put)],
+        [Action::Delete(X), Action::Create(X), Action::Create(X_CA)],
+    ] {
+        let steps = [
+            (0, Action::Create(X)),
+            (5_000, gone),
+            (10_000, Action::BackUp(Side::Source)),
+            (1_000, Action::Pause(0)),
+            (1_000, lost),
+            (5_000, Action::Restore(Side::Source, Ahead::Silent)),
+            (1_000, made),
+            (5_000, Action::Resume(0)),
+        ];
+        holds(&related(Plain, &steps), 4);
+    }
+}
+
 #[test]
 fn a_deletion_that_is_held_stays_held_while_its_workspace_is_engaged_anew() {
     let steps = [

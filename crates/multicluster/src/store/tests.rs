@@ -433,6 +433,37 @@ fn in_another_history_a_version_is_no_proof_of_the_same_object() {
     assert_eq!(scene.heard(), [told("db", Some(3), Some(3), ChangeCause::Relist)], "told once");
 }
 
+/// A server that was restored may have passed the version that was heard, before anybody asks for it.
+#[test]
+fn an_object_that_is_not_newer_and_not_known_as_it_is_shown_is_of_another_history() {
+    let scene = Scene::with_db("u");
+    let is_other = |name: &str, uid: &str, version: u64| {
+        let text = text("c", name, uid, version, None);
+        scene.stores.contradict(&Parsed::read(&text).unwrap(), "6")
+    };
+    // What is shown when everything up to version 6 was heard, and whether that is another history.
+    let rows = [
+        ("db", "u", 5, false, "it is known so"),
+        ("db", "u", 7, false, "it has changed since"),
+        ("db", "v", 7, false, "it was made anew since"),
+        ("new", "n", 7, false, "it was created since"),
+        ("db", "u", 4, true, "its last change is lost"),
+        ("db", "u", 6, true, "it was changed in another history"),
+        ("db", "v", 5, true, "it was made anew in another history"),
+        ("new", "n", 6, true, "it was created in another history"),
+    ];
+    for (name, uid, version, expected, case) in rows {
+        assert_eq!(is_other(name, uid, version), expected, "{case}");
+    }
+    scene.store.ended(&Parsed::read(&text("c", "db", "u", 5, None)).unwrap());
+    assert!(!is_other("db", "u", 5), "it was read before its end, which is known by now");
+    let pending = scene.subscription.expect(&key("c", "new"));
+    let _ = answered(pending, object("new", "n", 8));
+    assert!(!is_other("new", "n", 6), "it was read before a write, which is answered by now");
+    scene.stores.begin_list();
+    assert!(!is_other("other", "o", 3), "its page is still to come");
+}
+
 #[test]
 fn a_dropped_subscription_hears_nothing() {
     let scene = Scene::new();
