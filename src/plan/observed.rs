@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::action::Action;
 use super::decision::Decision;
 use super::objects::Objects;
+use super::status::{CONDITIONS, refused_conditions};
 use super::targets::{Evaluated, TargetContext};
 use super::{Cause, Reason};
 use crate::mapping::expression::Recorder;
@@ -720,12 +721,17 @@ impl Observed {
 
     fn refuse_status(&mut self, values: &BTreeMap<String, Value>, leaves: &[String], why: &str) {
         let is_named = |pointer: &str| leaves.iter().any(|leaf| is_within(leaf, pointer) || is_within(pointer, leaf));
-        let named: Vec<_> = values.iter().filter(|(pointer, _)| is_named(pointer)).collect();
+        let named = values.iter().filter(|(pointer, _)| is_named(pointer));
+        let named = named.flat_map(|(pointer, value)| match pointer.as_str() {
+            CONDITIONS => refused_conditions(self.present().map(|source| &**source), value, leaves),
+            _ => vec![(pointer.clone(), value.clone())],
+        });
+        let named: Vec<(String, Value)> = named.collect();
         if named.is_empty() {
             self.answers.status_failed = Some(why.to_owned());
         }
         for (pointer, value) in named {
-            self.answers.refused_status.insert(pointer.clone(), (value.clone(), why.to_owned()));
+            self.answers.refused_status.insert(pointer, (value, why.to_owned()));
         }
     }
 

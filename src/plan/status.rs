@@ -19,7 +19,7 @@ use super::{Cause, Reason, Reasons, live, related, targets};
 use crate::mapping::expression::{Evaluated, Root, Scope, kind};
 use crate::mapping::schema::Schema;
 use crate::mapping::template::{Template, Unrendered};
-use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take};
+use crate::mapping::{ConditionRule, Mapping, OnMissing, StatusField, StatusValue, Take, is_within};
 use crate::object::compare::{pointer, remove_pointer, same};
 use crate::object::marks::Writer;
 use crate::object::{generation, marks, shortened};
@@ -42,13 +42,10 @@ pub fn patch(
     here: Option<Cause>,
     reasons: &mut Reasons,
 ) -> Option<Action> {
-    let mut wanted = wanted(mapping, observed, source, rendering, here, reasons);
+    let wanted = wanted(mapping, observed, source, rendering, here, reasons);
     if let Some(why) = &observed.answers.status_failed {
         reasons.push(Cause::StatusFailed, why.clone());
         return None;
-    }
-    if let Some(why) = keep_refused_conditions(observed, source, wanted.as_mut()) {
-        reasons.push(Cause::StatusFailed, format!("conditions: {why}"));
     }
     if is_withheld(observed, wanted.as_ref(), reasons) {
         return None;
@@ -70,15 +67,26 @@ fn write(mapping: &Mapping, source: &Value, wanted: Option<Value>) -> Option<Act
     Some(Action::PatchStatus { patch, values })
 }
 
-/// Conditions that the consumer's server has refused as they are stay as they were, and are not sent again. Gives why.
-fn keep_refused_conditions<'o>(observed: &'o Observed, source: &Value, status: Option<&mut Value>) -> Option<&'o str> {
-    let (refused, why) = observed.answers.refused_status.get(CONDITIONS)?;
-    let status = status.filter(|status| status.get("conditions") == Some(refused))?;
-    match source.pointer("/status/conditions") {
-        Some(former) => status["conditions"] = former.clone(),
-        None => remove_pointer(status, CONDITIONS),
-    }
-    Some(why)
+/// Which of the conditions that were sent the consumer's server has refused, each as a leaf of its own: those that it names by their
+/// place, or else all that it did not have before.
+pub fn refused_conditions(source: Option<&Value>, sent: &Value, leaves: &[String]) -> Vec<(String, Value)> {
+    let former = source.and_then(|source| source.pointer("/status/conditions")).and_then(Value::as_array);
+    let is_news = |(_, one): &(usize, &Value)| former.is_none_or(|former| !former.contains(one));
+    let news: Vec<(usize, &Value)> = sent.as_array().into_iter().flatten().enumerate().filter(is_news).collect();
+    let is_named = |place: usize| {
+        let at = format!("{CONDITIONS}/{place}");
+        leaves.iter().any(|leaf| is_within(leaf, &at))
+    };
+    let are_named = news.iter().any(|(place, _)| is_named(*place));
+    let refused = news.into_iter().filter(|(place, _)| !are_named || is_named(*place));
+    refused.map(|(_, one)| condition_leaf(one)).collect()
+}
+
+/// A condition as a leaf of the status. It has another time whenever it is made.
+fn condition_leaf(entry: &Value) -> (String, Value) {
+    let (pointer, mut value) = (format!("{CONDITIONS}/{}", entry["type"].as_str().unwrap_or_default()), entry.clone());
+    value.as_object_mut().into_iter().for_each(|entry| drop(entry.remove("lastTransitionTime")));
+    (pointer, value)
 }
 
 /// The patch that takes back what the mapping wrote, when a source leaves it: its fields and its conditions go, and
@@ -100,7 +108,8 @@ pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
             remove_condition(&mut draft.status, &kind);
         } else {
             let message = "the object is not selected (any more)".to_owned();
-            draft.set_condition(&kind, Condition { status: "False", reason: NOT_SELECTED.into(), message });
+            // Where it was refused, nothing is taken back.
+            let _ = draft.set_condition(&kind, Condition { status: "False", reason: NOT_SELECTED.into(), message });
         }
     }
     let (mut new, schema) = (draft.status, observed.consumer.schema.as_deref());
@@ -150,13 +159,15 @@ pub fn wanted(
         }
         draft.set_fields(rendering, &scope, reasons);
         draft.set_conditions(rendering, &scope, reasons);
-        draft.mirror_conditions(rendering);
+        draft.mirror_conditions(rendering, reasons);
     }
     // What waits for the end of a release keeps nobody out of sync.
     let is_told = |reason: &&Reason| !(observed.limits.is_promoted && reason.cause == Cause::Held);
-    let reasons = Reasons(reasons.0.iter().filter(is_told).cloned().collect());
-    draft.set_synced(&reasons);
-    if rendering.is_some() && reasons.0.is_empty() {
+    let told = Reasons(reasons.0.iter().filter(is_told).cloned().collect());
+    if let Err(why) = draft.set_synced(&told) {
+        reasons.push(Cause::StatusFailed, why);
+    }
+    if rendering.is_some() && told.0.is_empty() {
         draft.set_observed_generation();
     }
     if draft.status.is_null() { None } else { Some(draft.status) }
@@ -276,7 +287,8 @@ impl<'s> Draft<'s> {
             match condition(rule, scope) {
                 Ok(condition) => {
                     let message = self.told(condition.message);
-                    self.set_condition(&rule.kind, Condition { message, ..condition });
+                    let set = self.set_condition(&rule.kind, Condition { message, ..condition });
+                    set.unwrap_or_else(|why| reasons.push(Cause::StatusFailed, why));
                 }
                 Err(why) => unsaid(rendering, reasons, &format!("condition {}", rule.kind), why),
             }
@@ -285,7 +297,7 @@ impl<'s> Draft<'s> {
 
     /// Carries over what target objects say of themselves. A condition that the object does not report is `Unknown`; of an object
     /// that cannot be seen, or is somebody else's, they stay as they are.
-    fn mirror_conditions(&mut self, rendering: &Rendering) {
+    fn mirror_conditions(&mut self, rendering: &Rendering, reasons: &mut Reasons) {
         for rule in &self.mapping.status.mirrors {
             let case = Case { mapping: self.mapping, observed: self.observed, rendering };
             let Ok(standing) = object_at(case, &rule.object) else { continue };
@@ -302,28 +314,27 @@ impl<'s> Draft<'s> {
                         }
                     }
                 };
-                self.set_condition(written, condition);
+                let set = self.set_condition(written, condition);
+                set.unwrap_or_else(|why| reasons.push(Cause::StatusFailed, why));
             }
         }
     }
 
-    /// Sets one entry of `.status.conditions`; the time moves only with the status, and others' entries stay.
-    fn set_condition(&mut self, kind: &str, condition: Condition) {
+    /// Sets one entry of `.status.conditions`; the time moves only with the status, and others' entries stay. `Err`: the consumer's
+    /// server has refused this very condition, which stays as it is.
+    fn set_condition(&mut self, kind: &str, condition: Condition) -> Result<(), String> {
         let Self { observed, generation, .. } = *self;
         if !knows(observed, CONDITIONS) {
-            return;
+            return Ok(());
         }
         let condition = Condition { message: cut_text(condition.message, MAX_TEXT), ..condition };
-        let Ok(status) = map(&mut self.status) else { return };
-        let slot = status.entry("conditions").or_insert_with(|| json!([]));
-        let Some(all) = slot.as_array_mut() else { return };
-        let former = all.iter().position(|entry| entry["type"] == kind);
-        if former.is_some_and(|index| says(&all[index], &condition, generation)) {
-            return;
+        let former = entry(&self.status, kind);
+        if former.is_some_and(|former| says(former, &condition, generation)) {
+            return Ok(());
         }
-        let since = former.map(|index| &all[index]).filter(|entry| entry["status"] == condition.status);
-        let since = since.and_then(|entry| entry["lastTransitionTime"].as_str()).map(str::to_owned);
-        let mut entry = json!({
+        let since = former.filter(|former| former["status"] == condition.status);
+        let since = since.and_then(|former| former["lastTransitionTime"].as_str()).map(str::to_owned);
+        let mut new = json!({
             "type": kind,
             "status": condition.status,
             "reason": condition.reason,
@@ -331,21 +342,29 @@ impl<'s> Draft<'s> {
             "lastTransitionTime": since.unwrap_or_else(|| observed.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
         });
         if let Some(generation) = generation {
-            entry["observedGeneration"] = json!(generation);
+            new["observedGeneration"] = json!(generation);
         }
-        match former {
-            Some(index) => all[index] = entry,
-            None => all.push(entry),
+        let (pointer, value) = condition_leaf(&new);
+        if let Some((_, why)) = observed.answers.refused_status.get(&pointer).filter(|(refused, _)| *refused == value) {
+            return Err(format!("condition {kind}: {why}"));
         }
+        let Ok(status) = map(&mut self.status) else { return Ok(()) };
+        let slot = status.entry("conditions").or_insert_with(|| json!([]));
+        let Some(all) = slot.as_array_mut() else { return Ok(()) };
+        match all.iter_mut().find(|entry| entry["type"] == kind) {
+            Some(former) => *former = new,
+            None => all.push(new),
+        }
+        Ok(())
     }
 
-    fn set_synced(&mut self, reasons: &Reasons) {
+    fn set_synced(&mut self, reasons: &Reasons) -> Result<(), String> {
         let kind = engine_condition(self.observed.subject.writer.engine());
         let unseen = reasons.cause() == Some(Cause::Unknown);
         // What was said before stays. A new source is told that nothing is said yet.
         let is_unsaid = self.observed.is_target_unreachable() && entry(&self.status, &kind).is_none();
         if self.mapping.status.engine_conditions.is_empty() || unseen && !is_unsaid {
-            return;
+            return Ok(());
         }
         if unseen && is_unsaid {
             let message = "the service's cluster cannot be reached now".to_owned();
@@ -364,9 +383,9 @@ impl<'s> Draft<'s> {
         let is_as_bad = |former: &Value| cause_of(former).is_some_and(|former| Some(former) <= reasons.cause());
         let is_still_due = |former: &Value| is_of_generation(former, self.generation) && is_as_bad(former);
         if is_partly_unseen && entry(&self.status, &kind).is_some_and(is_still_due) {
-            return;
+            return Ok(());
         }
-        self.set_condition(&kind, condition);
+        self.set_condition(&kind, condition)
     }
 
     /// The condition `Synced`. What it says is for the consumer.
@@ -393,7 +412,7 @@ impl<'s> Draft<'s> {
 }
 
 /// Where the conditions are in a status.
-const CONDITIONS: &str = "/conditions";
+pub const CONDITIONS: &str = "/conditions";
 /// Characters of the reason of a condition, as Kubernetes allows them.
 const MAX_REASON: usize = 1024;
 /// Characters of one text that goes to a consumer: what Kubernetes allows the message of a condition.

@@ -10,6 +10,7 @@ use super::{CHAIN, DATABASES, causes, changed, db, edited, fresh, leave_filter, 
 use crate::mapping::schema::{Schema, Schemas};
 use crate::mapping::{Mapping, OnExit, Resource};
 use crate::object::marks::{self, Reference, Writer};
+use crate::plan::status::refused_conditions;
 use crate::plan::{Phase, Prune};
 
 /// The causes, the writes, and the status, with each of its conditions as one text.
@@ -63,11 +64,11 @@ fn a_status_says_what_the_object_reports() {
             world.refused_status = vec![json!("Odd")];
         }, &plain,
             "StatusFailed; update status, update status; {'conditions':['Synced False StatusFailed part of the status could not be computed or written: status.phase: not in the enum'],'phase':'Pending','version':'8.0'}"),
-        ("conditions that the schema refuses are left as they were, and not sent again", |world| {
+        ("a condition that the schema refuses is left out and reported as well", |world| {
             report(world, json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "reason": "Odd"}]}));
             world.refused_status = vec![json!("Odd")];
         }, &mirroring,
-            "StatusFailed; update status, update status; {'conditions':['Synced True Synced '],'phase':'Running'}"),
+            "StatusFailed; update status, update status; {'conditions':['Synced False StatusFailed part of the status could not be computed or written: condition BackendReady: not in the enum','BackendHealthy Unknown NotReported '],'phase':'Running'}"),
         ("the reason of a condition is no longer than it may be", |world| {
             report(world, json!({"conditions": [{"type": "Ready", "status": "True", "reason": "x".repeat(1 << 16)}]}));
         }, &mirroring,
@@ -81,6 +82,48 @@ fn a_status_says_what_the_object_reports() {
         }, &plain,
             "in sync; update status; {'conditions':['Synced True Synced '],'gone':{'others':2},'phase':'Pending'}"),
     ], told);
+}
+
+/// Whichever of them the server takes, none is sent again that it refused: not as the one that tells of that either, and not because
+/// it would have another time.
+#[test]
+#[rustfmt::skip]
+fn conditions_that_are_refused_are_sent_once() {
+    let mirroring = changed("  status:\n", "  status:\n    conditions: [{mirror: {from: db, types: [Ready, Healthy], as: Backend}}]\n");
+    steps(synced(), &[
+        ("all of them are refused, and the fields are written", |world| {
+            report(world, json!({"phase": "Running"}));
+            world.refused_status = ["NotReported", "StatusFailed"].map(Value::from).into();
+        }, &mirroring,
+            "StatusFailed; update status, update status, update status; {'conditions':['Synced True Synced '],'phase':'Running'}"),
+        ("a minute later", |world| {
+            let known = world.rested.as_ref().expect("a plan came to rest").answers.refused_status.clone();
+            (world.seen.answers.refused_status, world.seen.now) = (known, Timestamp::from_second(1_800_000_060).expect("a time in range"));
+        }, &mirroring,
+            "StatusFailed; ; {'conditions':['Synced True Synced '],'phase':'Running'}"),
+        ("one is another one now", |world| {
+            report(world, json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}));
+        }, &mirroring,
+            "StatusFailed; update status, update status; {'conditions':['Synced True Synced ','BackendReady True Ready '],'phase':'Running'}"),
+    ], told);
+}
+
+/// A webhook may name the conditions as a whole, or one that is there already: then it takes none of what is new.
+#[test]
+fn conditions_are_refused_one_by_one_where_the_server_names_them() {
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": "2027-01-15T08:00:00Z"});
+    let source = json!({"status": {"conditions": [condition("A")]}});
+    let sent = json!([condition("A"), condition("B"), condition("C")]);
+    for (leaf, refused) in [
+        ("/conditions/2/reason", &["/conditions/C"][..]),
+        ("/conditions", &["/conditions/B", "/conditions/C"]),
+        ("/conditions/0/reason", &["/conditions/B", "/conditions/C"]),
+    ] {
+        let all = refused_conditions(Some(&source), &sent, &[leaf.to_owned()]);
+        assert!(all.iter().all(|(_, value)| value.get("lastTransitionTime").is_none()), "{all:?}");
+        let all: Vec<&str> = all.iter().map(|(pointer, _)| pointer.as_str()).collect();
+        assert_eq!(all, refused, "{leaf}");
+    }
 }
 
 /// Its reason may be another one meanwhile.

@@ -42,7 +42,7 @@ pub struct World {
     pub missing: Missing,
     /// Requests that the target refuses, by the beginning of their log lines.
     pub refuses: Vec<String>,
-    /// Status leaves that the consumer's server refuses, by their values.
+    /// Status leaves that the consumer's server refuses, by their values, and conditions by their reasons.
     pub refused_status: Vec<Value>,
     /// Whether other sources need the shared objects.
     pub shared_in_use: Option<bool>,
@@ -356,14 +356,16 @@ impl World {
         Outcome::Seen(Ok(there.map(|(_, object)| Arc::new(object.clone())).collect()))
     }
 
-    /// The schema names every leaf that it refuses: a value, or conditions of which one has that reason.
+    /// The schema names every leaf that it refuses: a value, or the reason of a condition.
     fn patch_status(&mut self, patch: &Patch, values: &BTreeMap<String, Value>) -> Outcome {
-        let has_reason = |one: &Value| self.refused_status.contains(&one["reason"]);
-        let is_refused = |value: &Value| {
-            self.refused_status.contains(value) || value.as_array().is_some_and(|all| all.iter().any(has_reason))
-        };
-        let refused = values.iter().filter(|(_, value)| is_refused(value));
-        let leaves: Vec<String> = refused.map(|(pointer, _)| pointer.clone()).collect();
+        let is_refused = |value: &Value| self.refused_status.contains(value);
+        let leaves = values.iter().flat_map(|(pointer, value)| {
+            let conditions = value.as_array().into_iter().flatten().enumerate();
+            let conditions = conditions.filter(|(_, one)| is_refused(&one["reason"]));
+            let conditions = conditions.map(|(place, _)| format!("{pointer}/{place}/reason"));
+            conditions.chain(is_refused(value).then(|| pointer.clone())).collect::<Vec<_>>()
+        });
+        let leaves: Vec<String> = leaves.collect();
         if leaves.is_empty() {
             self.patch_source(patch)
         } else {
