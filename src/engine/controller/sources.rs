@@ -379,16 +379,16 @@ impl Controller {
         self.sources.lock().feeds.values().cloned().collect()
     }
 
-    /// Status fields that the server of an address dropped are written again. Other clusters keep what this one drops, or have a schema
-    /// of their own.
-    fn forget_dropped(&self, scope: &WatchScope) {
+    /// What the server of an address dropped or refused of a status is written again. Other clusters keep what this one drops, or have a
+    /// schema of their own.
+    fn forget_status(&self, scope: &WatchScope) {
         let here: BTreeSet<ClusterName> = self.clusters_at(scope).into_iter().collect();
         let pipelines = self.pipelines();
-        let forget = |one: &Arc<Pipeline>| one.learned.lock().dropped.forget_all(|cluster| here.contains(cluster));
-        let dropped: BTreeSet<ClusterName> = pipelines.iter().flat_map(forget).collect();
+        let forget = |one: &Arc<Pipeline>| one.learned.lock().forget_status(&here);
+        let concerned: BTreeSet<ClusterName> = pipelines.iter().flat_map(forget).collect();
         let feed = self.sources.lock().feeds.get(&scope.endpoint.place()).cloned();
         let of_cluster = |cluster| feed.iter().flat_map(move |feed| feed.watch.store().of_cluster(cluster));
-        dropped.iter().flat_map(of_cluster).for_each(|(key, _)| self.list_source(&key));
+        concerned.iter().flat_map(of_cluster).for_each(|(key, _)| self.list_source(&key));
     }
 
     /// Another schema of the source's API is known at an address. What was decided with the former one may be another now. Before this
@@ -551,8 +551,8 @@ async fn follow_schema(controller: Weak<Controller>, scope: WatchScope, served: 
                 controller.schema_changed(&scope, former.as_deref());
                 is_fresh = true;
             }
-            // A server publishes a schema some time before all of it goes by it: what it dropped meanwhile is tried again.
-            Ok(_) if std::mem::take(&mut is_fresh) => controller.forget_dropped(&scope),
+            // A server publishes a schema some time before all of it goes by it: what it did not take meanwhile is tried again.
+            Ok(_) if std::mem::take(&mut is_fresh) => controller.forget_status(&scope),
             Err(error) if version.is_none() => warn!(%resource, %error, "the schema of the source cannot be read yet"),
             _ => {}
         }
@@ -596,15 +596,15 @@ mod tests {
 
     /// Each cluster of a fleet publishes its schema by itself.
     #[tokio::test]
-    async fn who_has_a_status_field_that_was_dropped_is_looked_at_again_where_that_schema_is() {
+    async fn who_has_a_status_field_that_was_not_taken_is_looked_at_again_where_that_schema_is() {
         let shared = Shared::new(settings(&["target"]), Instruments::default(), Recorder::default());
         let mapping = compiled(&document("widgets", "ConfigMap", "")).expect("a mapping");
         let controller = Controller::new(Writer::new("main", "widgets"), Arc::new(shared), mapping.clone(), 7);
         let target = Arc::new(Target::new("target", connection(), Arc::default()).expect("a target"));
         let pipeline = Pipeline::new(controller.clone(), Generation::new(mapping, Phase::Active, target));
         controller.add("", &pipeline);
-        let names = ["keeps", "drops", "other"].map(|name| ClusterName::try_from(name).expect("a name"));
-        let [_, at, _] = names.each_ref().map(|name| {
+        let names = ["keeps", "drops", "refuses", "other"].map(|name| ClusterName::try_from(name).expect("a name"));
+        let [_, drops, refuses, _] = names.each_ref().map(|name| {
             let endpoint = connection().endpoint().at(name.as_str());
             let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(name.clone()) };
             let spec = ClusterSpec::new(name.clone(), name.to_string(), endpoint, scope.clone());
@@ -613,17 +613,27 @@ mod tests {
             let source = r#"{"metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "1"}}"#;
             let feed = controller.feed_of(&cluster).expect("it is followed");
             feed.watch.store().put(Parsed::read(source).expect("its text")).expect("an object");
-            if name.as_str() != "keeps" {
-                pipeline.learned.lock().dropped.note(name, &Arc::from("1"), &["/x"]);
+            let (mut learned, generation) = (pipeline.learned.lock(), pipeline.generation());
+            match name.as_str() {
+                "keeps" => {}
+                "refuses" => {
+                    let leaves = [("/x".to_owned(), (serde_json::json!("y"), "not in the enum".to_owned()))];
+                    learned.refuse_status(&Key::new(name.clone(), "default", "x"), &generation.mapping, &leaves.into());
+                }
+                _ => {
+                    learned.dropped.note(name, &Arc::from("1"), &["/x"]);
+                }
             }
             scope
         });
         let queued = || names.each_ref().map(|name| controller.queue.remove_cluster(name).len());
         queued();
-        controller.forget_dropped(&at);
-        assert_eq!((queued(), pipeline.learned.lock().dropped.size()), ([0, 1, 0], 1));
-        controller.forget_dropped(&at);
-        assert_eq!(queued(), [0; 3], "nothing is known to be dropped there");
+        for (at, looked_at, still_known) in [(drops, [0, 1, 0, 0], 2), (refuses, [0, 0, 1, 0], 1)] {
+            controller.forget_status(&at);
+            assert_eq!((queued(), pipeline.learned.lock().size(tokio::time::Instant::now())), (looked_at, still_known));
+            controller.forget_status(&at);
+            assert_eq!(queued(), [0; 4], "nothing is known to be dropped or refused there");
+        }
     }
 
     #[tokio::test(start_paused = true)]
