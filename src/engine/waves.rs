@@ -169,10 +169,9 @@ impl Engine {
             self.follow_release(name, progress);
         } else if in_force.is_some() || self.pipelines_of(name).any(holds_file) {
             let runs = self.in_force.get(name).map_or_else(|| entry.mapping.clone(), InForce::document);
-            if progress.stage == Stage::Released
-                && progress.ledger.is_some()
-                && does_the_same(&runs, &progress.candidate)
-            {
+            // It was released, or a person rejected the removal of its mapping.
+            let is_in_force = progress.stage.wave().is_none() && does_the_same(&runs, &progress.candidate);
+            if is_in_force && progress.ledger.is_some() {
                 return self.go_on(name, &runs, &progress);
             }
             if is_left_to(&runs, &progress) {
@@ -200,7 +199,8 @@ impl Engine {
     /// A document that was released may still take something away.
     fn go_on(&mut self, name: &str, document: &Arc<Mapping>, progress: &Progress) {
         self.follow_ledger(name, progress);
-        if *document.text != progress.candidate && self.progress(name).as_ref() == Some(progress) {
+        let is_released = progress.stage == Stage::Released;
+        if is_released && *document.text != progress.candidate && self.progress(name).as_ref() == Some(progress) {
             // An edit that was in force at once has taken its place.
             let candidate = document.text.to_string();
             self.set_progress(name, Some(Progress { candidate, ..progress.clone() }));
@@ -463,15 +463,17 @@ impl Engine {
         let in_force = one.document();
         let refused = self.progress_of(name, &in_force, &entry.mapping, Stage::Refused(why.to_owned()));
         let refused = Progress { release: one.release(entry), ..refused };
-        if is_removal(entry) && self.progress(name).is_some_and(|known| known.ledger.is_some()) {
-            // What the document in force may still take away is recorded there.
-            return;
-        }
-        let known = self.progress(name).filter(|known| known.in_force == refused.in_force);
+        let known = self.progress(name);
         let ledger = match known {
-            Some(known) if known.stage.wave().is_some() => Some(self.ledger_back(name, &in_force, &known)),
+            Some(known) if known.in_force == refused.in_force && known.stage.wave().is_some() => {
+                Some(self.ledger_back(name, &in_force, &known))
+            }
             // It went back, and home may not have recorded that yet.
-            Some(Progress { stage: Stage::Refused(_), ledger, .. }) => ledger,
+            Some(known) if known.in_force == refused.in_force && matches!(known.stage, Stage::Refused(_)) => {
+                known.ledger
+            }
+            // What the document in force may still take away: without a file, it takes nothing, and its ledger is at home alone.
+            Some(known) if is_removal(entry) => known.ledger,
             _ => refused.ledger.clone(),
         };
         self.set_progress(name, Some(Progress { ledger, ..refused }));
@@ -689,18 +691,30 @@ mod tests {
         }
     }
 
-    /// Once its consumers have deleted most sources, the limits would let it pass.
+    /// Once its consumers have deleted most sources, the limits would let it pass. What an edit before it may still take away stays
+    /// counted, for who puts the file back.
     #[tokio::test]
     async fn a_removal_that_a_person_rejected_is_refused_as_an_edit_is() {
-        let (mut engine, _) = engine(&[DEFAULT_TARGET]);
-        write(&mut engine, document("first", "ConfigMap", "  lifecycle: {onMappingRemoved: Delete}\n"));
-        store(&engine.pipelines_of("first").next().expect("it runs").clone(), "");
-        home_says(&mut engine, None);
-        engine.files = Arc::default();
-        engine.update();
-        assert!(engine.in_force.contains_key("first") && engine.refusal("first").is_none());
-        engine.refuse_candidate("first", "a person rejected it");
-        assert_eq!(engine.refusal("first").as_deref(), Some("it is not released: a person rejected it"));
+        let text = document("first", "ConfigMap", "  lifecycle: {onMappingRemoved: Delete}\n");
+        for ledger in [None, Some(Ledger::new("before".to_owned(), vec!["earlier".to_owned()], 3))] {
+            let (mut engine, _) = engine(&[DEFAULT_TARGET]);
+            write(&mut engine, text.clone());
+            store(&engine.pipelines_of("first").next().expect("it runs").clone(), "");
+            let (release, in_force) = (document_hash(&text, "earlier"), document_hash("earlier", ""));
+            let of = |ledger| Progress { release, in_force, candidate: text.clone(), stage: Stage::Released, ledger };
+            home_says(&mut engine, ledger.clone().map(|ledger| of(Some(ledger))));
+            engine.files = Arc::default();
+            engine.update();
+            assert!(engine.in_force.contains_key("first") && engine.refusal("first").is_none());
+            engine.refuse_candidate("first", "a person rejected it");
+            let recorded = engine.progress("first");
+            home_says(&mut engine, recorded);
+            assert_eq!(engine.refusal("first").as_deref(), Some("it is not released: a person rejected it"));
+            write(&mut engine, text.clone());
+            store(&engine.pipelines_of("first").next().expect("it runs").clone(), "");
+            engine.follow_releases();
+            assert_eq!(engine.ledger("first"), ledger.as_ref());
+        }
     }
 
     /// A backup of home brings back its record and the name in the state store: nothing is under way that would be looked after.
