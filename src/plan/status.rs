@@ -91,7 +91,7 @@ fn condition_leaf(entry: &Value) -> (String, Value) {
 
 /// The patch that takes back what the mapping wrote, when a source leaves it: its fields and its conditions go, and
 /// `Synced` says that the source is not selected, or goes with its mapping. `None`: there is nothing to take back, or the
-/// consumer's schema requires it.
+/// consumer's schema requires it, or its server has refused that.
 pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Option<Action> {
     source.get("status")?;
     let mut draft = Draft::of(mapping, observed, source, Redaction::default());
@@ -108,8 +108,7 @@ pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
             remove_condition(&mut draft.status, &kind);
         } else {
             let message = "the object is not selected (any more)".to_owned();
-            // Where it was refused, nothing is taken back.
-            let _ = draft.set_condition(&kind, Condition { status: "False", reason: NOT_SELECTED.into(), message });
+            draft.set_condition(&kind, Condition { status: "False", reason: NOT_SELECTED.into(), message }).ok()?;
         }
     }
     let (mut new, schema) = (draft.status, observed.consumer.schema.as_deref());
@@ -118,8 +117,13 @@ pub fn taken_back(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -
     }
     without_empty_list(schema, source, &mut new);
     let required = observed.consumer.schema.as_ref().is_some_and(|schema| !schema.required_missing(&new).is_empty());
-    let refused = observed.answers.status_failed.is_some() || !observed.answers.refused_status.is_empty();
-    if required || refused { None } else { write(mapping, source, Some(new)) }
+    let is_withheld = required || observed.answers.status_failed.is_some();
+    let refused = &observed.answers.refused_status;
+    let was_refused =
+        |(pointer, value): (&String, &Value)| refused.get(pointer).is_some_and(|(refused, _)| refused == value);
+    let is_refused =
+        |action: &Action| matches!(action, Action::PatchStatus { values, .. } if values.iter().any(was_refused));
+    write(mapping, source, Some(new)).filter(|action| !is_withheld && !is_refused(action))
 }
 
 /// The patch that takes the engine's own condition alone off a source. `None`: it has none.

@@ -4,10 +4,11 @@ use serde_json::json;
 
 use super::world::{Row, Unserved, World, check, check_by, foreign};
 use super::{
-    CHAIN, DATABASES, LISTS, causes, changed, database, db, deleted_at, exit, fresh, hold, leave_filter, mapping,
-    of_another_kind, recreate, spec, synced,
+    CHAIN, DATABASES, LISTS, causes, changed, database, db, deleted_at, edited, exit, fresh, hold, leave_filter,
+    mapping, of_another_kind, recreate, spec, synced,
 };
 use crate::mapping::{Mapping, OnExit};
+use crate::object::has_finalizer;
 use crate::plan::{Cause, Consumer, Phase, Prune, has_orphans};
 
 /// Its finalizers are those of others.
@@ -153,12 +154,33 @@ fn a_source_that_leaves_the_filter() {
 #[test]
 fn what_a_source_outside_the_filter_has_in_its_status_is_taken_back_unless_it_is_retained() {
     for policy in ["Retain", "Delete", "Orphan"] {
+        // A field that was refused before is no reason to leave the others there.
+        for refused in [Vec::new(), vec![json!("Odd")]] {
+            let mut world = synced();
+            world.refused_status = refused;
+            world.edit("Database", |object| object["status"] = json!({"phase": "Running", "version": "Odd"}));
+            world.settle(&mapping(DATABASES));
+            world.seen.answers.refused_status = world.refused();
+            leave_filter(&mut world);
+            world.settle(&exit(policy));
+            assert_eq!(world.status().get("phase").is_some(), policy == "Retain", "{policy}");
+        }
+    }
+}
+
+/// It goes all the same, and nothing is sent without an end.
+#[test]
+fn a_source_whose_status_cannot_be_taken_back_is_let_go() {
+    let version = ("version: $.status.version", "version: {path: $.status.version, onMissing: Keep}");
+    let kept = edited(DATABASES, &[version, ("    selector:", "    onExit: Delete\n    selector:")]);
+    for refused in ["NotSelected", "8.0"] {
         let mut world = synced();
-        world.edit("Database", |object| object["status"] = json!({"phase": "Running"}));
-        world.settle(&mapping(DATABASES));
+        world.edit("Database", |object| object["status"] = json!({"version": "8.0"}));
+        world.sync(&kept);
+        world.refused_status = vec![json!(refused)];
         leave_filter(&mut world);
-        world.settle(&exit(policy));
-        assert_eq!(world.status().get("phase").is_some(), policy == "Retain", "{policy}");
+        world.settle(&kept);
+        assert!(!has_finalizer(world.live(), World::writer().finalizer()), "{refused}: {:?}", world.log);
     }
 }
 

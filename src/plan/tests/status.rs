@@ -97,8 +97,7 @@ fn conditions_that_are_refused_are_sent_once() {
         }, &mirroring,
             "StatusFailed; update status, update status, update status; {'conditions':['Synced True Synced '],'phase':'Running'}"),
         ("a minute later", |world| {
-            let known = world.rested.as_ref().expect("a plan came to rest").answers.refused_status.clone();
-            (world.seen.answers.refused_status, world.seen.now) = (known, Timestamp::from_second(1_800_000_060).expect("a time in range"));
+            (world.seen.answers.refused_status, world.seen.now) = (world.refused(), Timestamp::from_second(1_800_000_060).expect("a time in range"));
         }, &mirroring,
             "StatusFailed; ; {'conditions':['Synced True Synced '],'phase':'Running'}"),
         ("one is another one now", |world| {

@@ -287,6 +287,11 @@ impl World {
         format!("{}; {source}; {}; {objects}", causes(&rest), self.writes().join(", "))
     }
 
+    /// What an engine remembers that the consumer's server refused of the status.
+    pub fn refused(&self) -> BTreeMap<String, (Value, String)> {
+        self.rested.as_ref().map(|rested| rested.answers.refused_status.clone()).unwrap_or_default()
+    }
+
     /// Status and reason of the first condition.
     pub fn condition(&self) -> String {
         let text = |field: &str| self.status()["conditions"][0][field].as_str().unwrap_or("none").to_owned();
