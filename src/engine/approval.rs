@@ -7,6 +7,8 @@
 //! `sync-engine approve`, and the engine only reads it: Kubernetes authenticates, authorizes and audits who approves. An
 //! approval names its record by the uid, and the engine deletes the record before it releases anything. So what was approved is
 //! released once, by one process, and whatever is held later has another record.
+//!
+//! A rejection stays beside its record, which is of one edit. Whoever reads home is told of it before anything is released.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -133,6 +135,13 @@ struct Approval {
     decision: Decision,
 }
 
+impl Approval {
+    /// Whether this record was shown to who wrote it, or an earlier version of it.
+    fn is_of(&self, record: &Record, engine: &str) -> bool {
+        record.digest_of(engine, &self.held) == self.digest
+    }
+}
+
 /// How far the release of a mapping is, of the ConfigMap that the engine wrote; `None`: it is none of these.
 fn progress(config_map: &Value) -> Option<Progress> {
     serde_json::from_str(config_map["data"]["release"].as_str()?).ok()
@@ -228,6 +237,12 @@ impl Approvals {
         self.0.delete_config_map(&self.name(&record.mapping, RECORD), &record.uid, &record.resource_version).await
     }
 
+    /// What a person rejected of exactly this record, and the digest of that.
+    async fn rejection(&self, record: &Record) -> Result<Option<Approval>, RequestError> {
+        let approval = self.approval(&record.mapping).await?;
+        Ok(approval.filter(|approval| approval.decision == Decision::Reject && approval.is_of(record, &self.0.engine)))
+    }
+
     async fn approval(&self, mapping: &str) -> Result<Option<Approval>, RequestError> {
         let found = self.0.config_map(&self.name(mapping, APPROVAL)).await?;
         Ok(found.and_then(|config_map| {
@@ -285,6 +300,8 @@ struct Recorded {
     unanswered: Vec<(String, Progress, Instant)>,
     /// When it was looked whether those of releases are there still.
     looked: Option<Instant>,
+    /// The digests of rejections that the engine was told of, by mapping.
+    rejected: BTreeMap<String, String>,
     /// What was held at the last look that is not recorded, and since when exactly that.
     unrecorded: BTreeMap<String, (Held, Instant)>,
 }
@@ -413,14 +430,21 @@ impl Attendant {
         }
         if recorded.is_outdated(term, releases.asked) {
             let asked = releases.asked;
-            match self.kept().await {
-                Ok(found) => {
+            match self.read_home().await {
+                Ok((found, rejections)) => {
                     let mappings = found.iter().filter_map(Record::read).map(|record| record.mapping).collect();
                     let (term, releases) = (Some(term), kept_releases(&found));
                     let known = Releases { term, asked, progress: releases.clone() };
+                    let mut rejected = BTreeMap::new();
+                    // First: once releases are known, an edit that nothing holds any more is released.
+                    for (mapping, Approval { digest, held, decision }) in rejections {
+                        rejected.insert(mapping.clone(), digest);
+                        let _ = self.events.send(Event::Decided(mapping, held, decision)).await;
+                    }
                     let _ = self.events.send(Event::Releases(known)).await;
                     let (looked, unanswered) = (Some(Instant::now()), std::mem::take(&mut recorded.unanswered));
-                    *recorded = Recorded { mappings, releases, unanswered, term, asked, looked, ..Recorded::default() };
+                    let before = Recorded { unanswered, term, asked, looked, ..Recorded::default() };
+                    *recorded = Recorded { mappings, releases, rejected, ..before };
                     // What was wanted before goes by another record: the engine says what is wanted now.
                     return Vec::new();
                 }
@@ -452,7 +476,7 @@ impl Attendant {
             return Ok(());
         }
         let now = Instant::now();
-        recorded.found(kept_releases(&self.kept().await?), wanted);
+        recorded.found(kept_releases(&self.reading().kept().await?), wanted);
         recorded.unanswered.retain(|(_, _, at)| now.duration_since(*at) < LATE_REQUEST);
         recorded.looked = Some(Instant::now());
         Ok(())
@@ -498,14 +522,26 @@ impl Attendant {
             // A record that a person may have seen stays.
             Some(record) if held.is_within(&record.held) => record,
             _ if !recorded.is_settled(mapping, held) => return Ok(()),
-            known => {
+            mut known => {
+                // What a person decided on another edit goes with its record.
+                if let Some(other) = known.take_if(|known| known.held.edit() != held.edit()) {
+                    approvals.remove(&other).await.map_err(Problem::Unwritten)?;
+                }
                 let written = approvals.write(mapping, held, known.as_ref(), self.shared.settings.clock.now());
                 written.await.map_err(Problem::Unwritten)?
             }
         };
         recorded.unrecorded.remove(mapping);
         let Some(approval) = approvals.approval(mapping).await.map_err(Problem::Unread)? else { return Ok(()) };
-        let is_of_record = record.digest_of(&self.shared.settings.engine, &approval.held) == approval.digest;
+        let is_of_record = approval.is_of(&record, &self.shared.settings.engine);
+        if approval.decision == Decision::Reject && is_of_record {
+            // Both stay: the edit stays held, and a person may approve it later.
+            if recorded.rejected.get(mapping) != Some(&approval.digest) {
+                recorded.rejected.insert(mapping.to_owned(), approval.digest);
+                let _ = self.events.send(Event::Decided(mapping.to_owned(), approval.held, approval.decision)).await;
+            }
+            return Ok(());
+        }
         if !is_of_record || !held.is_within(&approval.held) {
             return Err(Problem::Outdated { mapping: mapping.to_owned(), digest: approval.digest });
         }
@@ -513,18 +549,23 @@ impl Attendant {
         approvals.remove(&record).await.map_err(Problem::Unwritten)?;
         recorded.mappings.remove(mapping);
         let _ = self.events.send(Event::Decided(mapping.to_owned(), approval.held, approval.decision)).await;
-        if approval.decision == Decision::Reject {
-            // It stays held: a person may approve it later.
-            recorded.mappings.insert(mapping.to_owned());
-            let written = approvals.write(mapping, held, None, self.shared.settings.clock.now());
-            written.await.map_err(Problem::Unwritten)?;
-        }
         Ok(())
     }
 
+    /// What home has, and what people rejected of that, by mapping.
+    async fn read_home(&self) -> Result<(Vec<Value>, Vec<(String, Approval)>), RequestError> {
+        let approvals = self.reading();
+        let (found, mut rejections) = (approvals.kept().await?, Vec::new());
+        for record in found.iter().filter_map(Record::read) {
+            let rejection = approvals.rejection(&record).await?;
+            rejections.extend(rejection.map(|rejection| (record.mapping, rejection)));
+        }
+        Ok((found, rejections))
+    }
+
     /// Who only reads needs no permit.
-    async fn kept(&self) -> Result<Vec<Value>, RequestError> {
-        Approvals(self.shared.inventories(self.home.endpoint())).kept().await
+    fn reading(&self) -> Approvals {
+        Approvals(self.shared.inventories(self.home.endpoint()))
     }
 
     /// `None`: another replica leads.

@@ -187,6 +187,7 @@ impl Engine {
 
     /// A person approved what is held of a mapping.
     pub(super) fn approved(&mut self, name: &str, approved: Held) {
+        self.rejected.remove(name);
         if let Some(held) = self.held_candidate(name) {
             return self.approve_candidate(name, &held, approved);
         }

@@ -251,6 +251,8 @@ struct Engine {
     released: BTreeSet<String>,
     /// Mappings whose removal is released.
     removed: BTreeSet<String>,
+    /// What people rejected that was not compared with the document in the file yet, by mapping.
+    rejected: BTreeMap<String, Held>,
     /// What documents in force may still take away, by mapping.
     ledgers: BTreeMap<String, ledger::Open>,
     /// What was released since the last answer to a reload.
@@ -347,6 +349,7 @@ impl Engine {
             latest: BTreeMap::new(),
             released: BTreeSet::new(),
             removed: BTreeSet::new(),
+            rejected: BTreeMap::new(),
             ledgers: BTreeMap::new(),
             said: Vec::new(),
             unanswered: Vec::new(),
@@ -423,7 +426,7 @@ impl Engine {
             Event::Recorded(slot, store) => self.recorded(&slot, *store),
             Event::Leadership => self.leadership(),
             Event::Decided(mapping, held, Decision::Approve) => self.approved(&mapping, held),
-            Event::Decided(mapping, held, Decision::Reject) => self.reject_candidate(&mapping, &held),
+            Event::Decided(mapping, held, Decision::Reject) => self.reject_candidate(&mapping, held),
             Event::Releases(releases) => self.releases_known(releases),
             Event::ReleaseRecorded(mapping, progress) => self.release_recorded(&mapping, progress),
             Event::Rehearsed(mapping, document, result) => self.rehearsed(&mapping, document, *result),

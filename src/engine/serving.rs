@@ -381,6 +381,7 @@ impl Engine {
         let mut changes = false;
         self.follow_releases();
         for name in names {
+            self.refuse_rejected(&name);
             let next = match self.judge(&name) {
                 Next::Passes => self.next_step(&name),
                 next => next,
@@ -415,6 +416,7 @@ impl Engine {
 
     /// From now on, another replica judges the documents that wait, and tells of them.
     pub(super) fn judges_no_more(&mut self) {
+        self.rejected.clear();
         for (name, one) in &mut self.in_force {
             one.waits_no_more();
             self.shared.instruments.health.remove(&component(name));

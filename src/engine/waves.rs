@@ -24,6 +24,9 @@ use crate::release::Held;
 use crate::release::ledger::Ledger;
 use crate::release::waves::{Condition, Gate, Progress, Stage, Tally, Underway, Verdict, note};
 
+/// Why a candidate is refused that nobody wants.
+const REJECTED: &str = "a person rejected it";
+
 /// What this process knows of the release of a candidate.
 #[derive(Debug, Default)]
 pub struct Course {
@@ -479,18 +482,36 @@ impl Engine {
         self.set_progress(name, Some(Progress { ledger, ..refused }));
     }
 
-    /// A person does not want the document in the file, whatever becomes of what holds it.
-    pub(super) fn reject_candidate(&mut self, name: &str, rejected: &Held) {
-        let held = self.held_candidate(name);
-        let Some(held) = held.filter(|held| held.document == rejected.document) else {
+    /// A person does not want the document in the file, whatever becomes of what holds it. A process that starts may not know yet
+    /// which document that is.
+    pub(super) fn reject_candidate(&mut self, name: &str, rejected: Held) {
+        if self.waiting(name).is_none() && self.held(name).is_some() {
             return warn!(
                 mapping = name,
-                "a person rejected something else than the edit that is held: it goes on waiting, and `sync-engine approve` shows it"
+                "a person rejected losses of a document that is in force: only an edit can be rejected"
             );
-        };
-        warn!(mapping = name, failing = held.failing, lost = held.lost(), "a person rejected the document in the file");
-        self.refuse_candidate(name, "a person rejected it");
+        }
+        self.rejected.insert(name.to_owned(), rejected);
         self.judge_documents();
+    }
+
+    /// Refuses the document in the file where a person rejected that.
+    pub(super) fn refuse_rejected(&mut self, name: &str) {
+        let Some((one, entry)) = self.waiting(name).filter(|_| self.are_releases_known()) else { return };
+        let (release, is_approved) = (one.release(entry), one.is_approved(entry));
+        let Some(rejected) = self.rejected.remove(name) else { return };
+        let stage = self.progress(name).filter(|progress| progress.release == release).map(|progress| progress.stage);
+        if rejected.edit() != release || stage == Some(Stage::Released) {
+            return warn!(
+                mapping = name,
+                "a person rejected something else than the edit that waits: it goes on, and `sync-engine approve` shows what is held"
+            );
+        }
+        // Each process that leads is told of it.
+        if is_approved || stage != Some(Stage::Refused(REJECTED.to_owned())) {
+            warn!(mapping = name, "a person rejected the document in the file");
+            self.refuse_candidate(name, REJECTED);
+        }
     }
 
     /// How the sources of these waves are, on all targets: each as it is where it is worst.
@@ -668,6 +689,35 @@ mod tests {
             let progress = of(now).map(|progress| ("first".to_owned(), progress)).into_iter().collect();
             engine.releases_known(Releases { term, asked, progress });
             assert_eq!(engine.progress("first").map(|progress| progress.stage), then, "{case}");
+        }
+    }
+
+    /// The process before ended before it had recorded that, and what held the edit is mended meanwhile.
+    #[tokio::test]
+    async fn what_a_person_rejected_is_refused_also_where_nothing_holds_it() {
+        let candidate = document("first", "ServiceAccount", "");
+        let refused = Some(Stage::Refused(REJECTED.to_owned()));
+        // What of the edit was held, as the engine calls it, whether it is this edit, and what comes of it.
+        for (of, is_it, then) in
+            [("", true, refused.clone()), (" wave 2", true, refused), ("", false, None), (" wave 2", false, None)]
+        {
+            for is_told_first in [true, false] {
+                let (mut engine, pipeline) = serving();
+                store(&pipeline, "");
+                let in_force = pipeline.generation().mapping.text.clone();
+                let release = document_hash(if is_it { &candidate } else { "another" }, &in_force);
+                let rejected = Held { document: format!("{release}{of}"), ..Held::default() };
+                if is_told_first {
+                    engine.reject_candidate("first", rejected.clone());
+                }
+                home_says(&mut engine, None);
+                write(&mut engine, candidate.clone());
+                if !is_told_first {
+                    engine.reject_candidate("first", rejected);
+                }
+                let stage = engine.progress("first").map(|progress| progress.stage);
+                assert_eq!(stage, then, "{of}, {is_it}, {is_told_first}");
+            }
         }
     }
 

@@ -246,6 +246,11 @@ pub struct Allowed {
 }
 
 impl Held {
+    /// The edit that is held, whatever of it is: by its rehearsal, by a gate, or by its ledger.
+    pub fn edit(&self) -> &str {
+        self.document.split_once(' ').map_or(&*self.document, |(edit, _)| edit)
+    }
+
     /// On all targets.
     pub fn lost(&self) -> usize {
         self.deletions.values().sum()

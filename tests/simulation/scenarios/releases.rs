@@ -280,6 +280,29 @@ fn an_edit_that_a_person_rejected_stays_out_when_nothing_is_lost_any_more() {
     holds_in_both(&steps, 4);
 }
 
+/// The engine ends before it has recorded that, at one moment or another, and starts once nothing else holds the edit.
+#[test]
+fn an_edit_that_a_person_rejected_stays_out_where_the_engine_ends_before_it_has_recorded_that() {
+    let rejected = |pause| {
+        [
+            (0, Action::Create(X)),
+            (5_000, Action::Edit(Edit::MaxLost(0))),
+            (30_000, Action::Edit(Edit::Toggle("ca"))),
+            (30_000, Action::Reject),
+            (pause, Action::Crash(0)),
+            (0, Action::Delete(X)),
+            (30_000, Action::Start(0)),
+            (60_000, Action::Create(X_CA)),
+        ]
+    };
+    let plans: Vec<_> = (0..20).map(|moment| world(Kcp, &rejected(100 + moment * 10))).collect();
+    for run in hold(&plans, 1) {
+        // The edit takes this object out of the mapping.
+        let is_made = |line: &String| line.contains(" apply configmaps ") && line.contains("/x-ca-ca at target");
+        assert!(run.trace.iter().any(is_made), "{:#?}", run.trace);
+    }
+}
+
 /// An author raises the limit in the edit that needs it.
 #[test]
 fn an_edit_is_judged_by_the_limits_of_the_document_before() {
