@@ -37,6 +37,8 @@ use crate::release::waves::{Progress, note};
 
 /// How often an approval is looked for while something is held.
 const LOOK: Duration = Duration::from_secs(2);
+/// How long it is waited until what is held changes no more, before it is recorded.
+const CHANGES: Duration = Duration::from_secs(60);
 /// How often it is looked while a release is open whether home has its record still.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
@@ -302,18 +304,24 @@ struct Recorded {
     looked: Option<Instant>,
     /// The digests of rejections that the engine was told of, by mapping.
     rejected: BTreeMap<String, String>,
-    /// What was held at the last look that is not recorded, and since when exactly that.
-    unrecorded: BTreeMap<String, (Held, Instant)>,
+    /// What was held at the last look that is not recorded, since when exactly that, and since when anything of that edit.
+    unrecorded: BTreeMap<String, (Held, Instant, Instant)>,
 }
 
 impl Recorded {
     /// Whether so much was held for a while. A process that starts counts sources that it does not see yet with all their objects.
+    /// What never stops changing is recorded in the end: a person could not approve it otherwise.
     fn is_settled(&mut self, mapping: &str, held: &Held) -> bool {
-        let (seen, since) = self.unrecorded.entry(mapping.to_owned()).or_insert_with(|| (held.clone(), Instant::now()));
-        if seen != held {
-            (*seen, *since) = (held.clone(), Instant::now());
+        let now = Instant::now();
+        let (seen, since, first) =
+            self.unrecorded.entry(mapping.to_owned()).or_insert_with(|| (held.clone(), now, now));
+        if seen.edit() != held.edit() {
+            *first = now;
         }
-        since.elapsed() >= LOOK
+        if seen != held {
+            (*seen, *since) = (held.clone(), now);
+        }
+        since.elapsed() >= LOOK || first.elapsed() >= CHANGES
     }
 
     /// Whether home is to be read: in another term, or because the engine asks for it.
@@ -456,6 +464,9 @@ impl Attendant {
             problems.extend(self.record_releases(&releases.progress, recorded).await);
         }
         for (mapping, held) in held {
+            if held.is_none() {
+                recorded.unrecorded.remove(mapping);
+            }
             let result = match held {
                 Some(held) => self.hold(mapping, held, recorded).await,
                 None if recorded.mappings.contains(mapping) => self.end(mapping, recorded).await,
@@ -624,6 +635,25 @@ mod tests {
             candidate: "b".into(),
             stage: Stage::Released,
             ledger: None,
+        }
+    }
+
+    /// Sources ask a ledger for another loss at each tick.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_held_is_recorded_also_where_it_changes_at_each_look() {
+        // What is held at each look, and at which of them it is recorded.
+        let same = |_: usize| held("a", &[("east", 3)]);
+        let other_edits =
+            |look: usize| if look < 20 { held("a", &[("east", look)]) } else { held("b", &[("east", look)]) };
+        let changing = |look: usize| held("a", &[("east", look)]);
+        let rows: [(&dyn Fn(usize) -> Held, usize); 3] = [(&same, 1), (&changing, 30), (&other_edits, 50)];
+        for (held_at, recorded_at) in rows {
+            let (mut recorded, mut look) = (Recorded::default(), 0);
+            while !recorded.is_settled("widgets", &held_at(look)) {
+                tokio::time::advance(LOOK).await;
+                look += 1;
+            }
+            assert_eq!(look, recorded_at);
         }
     }
 
