@@ -463,6 +463,9 @@ impl Attendant {
         if releases.term == Some(term) {
             problems.extend(self.record_releases(&releases.progress, recorded).await);
         }
+        if problems.iter().any(Problem::is_of_all) {
+            return problems;
+        }
         for (mapping, held) in held {
             if held.is_none() {
                 recorded.unrecorded.remove(mapping);
@@ -472,7 +475,11 @@ impl Attendant {
                 None if recorded.mappings.contains(mapping) => self.end(mapping, recorded).await,
                 None => Ok(()),
             };
+            let is_of_all = result.as_ref().is_err_and(Problem::is_of_all);
             problems.extend(result.err());
+            if is_of_all {
+                break;
+            }
         }
         problems
     }
@@ -616,6 +623,8 @@ impl Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::DEFAULT_TARGET;
+    use crate::engine::tests::engine;
     use crate::multicluster::request_error::Status;
     use crate::release::waves::Stage;
 
@@ -663,6 +672,23 @@ mod tests {
         assert!(!Problem::Unwritten(RequestError::Status(Box::new(too_large))).is_of_all());
         let lost = RequestError::AnswerLost { url: "https://home".into(), reason: "the connection broke".into() };
         assert!(Problem::Unwritten(lost).is_of_all(), "each request would last as long");
+    }
+
+    /// Each request would wait for the same deadline.
+    #[tokio::test]
+    async fn home_that_gives_no_answer_is_asked_once_however_much_is_held() {
+        let (engine, _received) = engine(&[DEFAULT_TARGET]);
+        let attendant = Attendant {
+            home: engine.shared.settings.home_connection().expect("a home").clone(),
+            shared: engine.shared.clone(),
+            held: engine.all_held.subscribe(),
+            releases: engine.releases.subscribe(),
+            events: engine.events.clone(),
+        };
+        let all: AllHeld = ["gadgets", "widgets"].map(|mapping| (mapping.to_owned(), Some(held("a", &[])))).into();
+        let mut recorded = Recorded { term: Some(engine.shared.lease.number()), ..Recorded::default() };
+        let problems = attendant.attend(&all, &Releases::default(), &mut recorded).await;
+        assert!(matches!(problems[..], [Problem::Unread(_)]), "{problems:?}");
     }
 
     #[test]
