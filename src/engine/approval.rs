@@ -145,8 +145,13 @@ impl Approval {
 }
 
 /// How far the release of a mapping is, of the ConfigMap that the engine wrote; `None`: it is none of these.
-fn progress(config_map: &Value) -> Option<Progress> {
-    serde_json::from_str(config_map["data"]["release"].as_str()?).ok()
+///
+/// # Errors
+/// It says something else. A later version of the engine may have written that.
+fn progress(config_map: &Value) -> Result<Option<Progress>, Problem> {
+    let text = config_map["data"]["release"].as_str();
+    let unreadable = |why| Problem::Unreadable { name: metadata(config_map, "name").to_owned(), why };
+    text.map(|text| serde_json::from_str(text).map_err(unreadable)).transpose()
 }
 
 /// Records and approvals of one engine, at home.
@@ -195,7 +200,7 @@ impl Approvals {
     ) -> Result<(), Problem> {
         let name = self.name(mapping, RELEASE);
         let found = self.0.config_map(&name).await.map_err(Problem::Unread)?;
-        let there = found.as_ref().and_then(progress);
+        let there = found.as_ref().map(progress).transpose()?.flatten();
         if there.as_ref() == wanted {
             // An answer was lost.
             return Ok(());
@@ -378,10 +383,14 @@ impl Recorded {
 }
 
 /// How far releases are, of ConfigMaps at home.
-fn kept_releases(found: &[Value]) -> BTreeMap<String, Progress> {
+fn kept_releases(found: &[Value]) -> Result<BTreeMap<String, Progress>, Problem> {
     let of = |config_map: &Value| config_map["data"]["of"].as_str().map(str::to_owned);
-    found.iter().filter_map(|one| Some((of(one)?, progress(one)?))).collect()
+    let each = found.iter().map(|one| progress(one).map(|progress| of(one).zip(progress)));
+    each.filter_map(Result::transpose).collect()
 }
+
+/// The ConfigMaps there, how far they say that releases are, and what people rejected, by mapping.
+type Home = (Vec<Value>, BTreeMap<String, Progress>, Vec<(String, Approval)>);
 
 impl Attendant {
     /// Runs until it is dropped.
@@ -432,16 +441,16 @@ impl Attendant {
             return Vec::new();
         }
         if !recorded.is_outdated(term, releases.asked)
-            && let Err(error) = self.look_again(&releases.progress, recorded).await
+            && let Err(problem) = self.look_again(&releases.progress, recorded).await
         {
-            return vec![Problem::Unread(error)];
+            return vec![problem];
         }
         if recorded.is_outdated(term, releases.asked) {
             let asked = releases.asked;
             match self.read_home().await {
-                Ok((found, rejections)) => {
+                Ok((found, releases, rejections)) => {
                     let mappings = found.iter().filter_map(Record::read).map(|record| record.mapping).collect();
-                    let (term, releases) = (Some(term), kept_releases(&found));
+                    let term = Some(term);
                     let known = Releases { term, asked, progress: releases.clone() };
                     let mut rejected = BTreeMap::new();
                     // First: once releases are known, an edit that nothing holds any more is released.
@@ -456,7 +465,7 @@ impl Attendant {
                     // What was wanted before goes by another record: the engine says what is wanted now.
                     return Vec::new();
                 }
-                Err(error) => return vec![Problem::Unread(error)],
+                Err(problem) => return vec![problem],
             }
         }
         let mut problems = Vec::new();
@@ -485,16 +494,13 @@ impl Attendant {
     }
 
     /// Home may have been put back to a moment before a record, or to the record of an earlier release: the record is written anew.
-    async fn look_again(
-        &self,
-        wanted: &BTreeMap<String, Progress>,
-        recorded: &mut Recorded,
-    ) -> Result<(), RequestError> {
+    async fn look_again(&self, wanted: &BTreeMap<String, Progress>, recorded: &mut Recorded) -> Result<(), Problem> {
         if !recorded.has_releases() || recorded.looked.is_some_and(|looked| looked.elapsed() < LOOK_AGAIN) {
             return Ok(());
         }
         let now = Instant::now();
-        recorded.found(kept_releases(&self.reading().kept().await?), wanted);
+        let found = self.reading().kept().await.map_err(Problem::Unread)?;
+        recorded.found(kept_releases(&found)?, wanted);
         recorded.unanswered.retain(|(_, _, at)| now.duration_since(*at) < LATE_REQUEST);
         recorded.looked = Some(Instant::now());
         Ok(())
@@ -571,14 +577,15 @@ impl Attendant {
     }
 
     /// What home has, and what people rejected of that, by mapping.
-    async fn read_home(&self) -> Result<(Vec<Value>, Vec<(String, Approval)>), RequestError> {
+    async fn read_home(&self) -> Result<Home, Problem> {
         let approvals = self.reading();
-        let (found, mut rejections) = (approvals.kept().await?, Vec::new());
+        let found = approvals.kept().await.map_err(Problem::Unread)?;
+        let (releases, mut rejections) = (kept_releases(&found)?, Vec::new());
         for record in found.iter().filter_map(Record::read) {
-            let rejection = approvals.rejection(&record).await?;
+            let rejection = approvals.rejection(&record).await.map_err(Problem::Unread)?;
             rejections.extend(rejection.map(|rejection| (record.mapping, rejection)));
         }
-        Ok((found, rejections))
+        Ok((found, releases, rejections))
     }
 
     /// Who only reads needs no permit.
@@ -600,6 +607,11 @@ enum Problem {
     Unread(RequestError),
     #[error("what is held, or how far a release is, cannot be recorded at home: {0}")]
     Unwritten(RequestError),
+    #[error(
+        "the ConfigMap `{name}` says how far a release is, in a form that this version of the engine does not read ({why}): no \
+         edit is released before a later version runs, or the ConfigMap is deleted"
+    )]
+    Unreadable { name: String, why: serde_json::Error },
     #[error("another process has recorded how far the release of mapping {0} is: it is read again")]
     Elsewhere(String),
     #[error(
@@ -615,7 +627,7 @@ impl Problem {
         match self {
             Self::Unread(error) | Self::Unwritten(error) => error.retryable(),
             Self::Elsewhere(_) => true,
-            Self::Outdated { .. } => false,
+            Self::Unreadable { .. } | Self::Outdated { .. } => false,
         }
     }
 }
@@ -664,6 +676,20 @@ mod tests {
             }
             assert_eq!(look, recorded_at);
         }
+    }
+
+    /// It was written over as if there were none, and sources of a wave went back.
+    #[test]
+    fn what_a_later_version_says_of_a_release_is_not_taken_for_no_release() {
+        let config_map = |release: &str| json!({"metadata": {"name": "main.widgets.release"}, "data": {"of": "widgets", "release": release}});
+        let written = progress("a", "b");
+        let known =
+            kept_releases(&[config_map(&json!(written).to_string()), json!({"data": {"of": "gadgets", "held": "{}"}})]);
+        assert_eq!(known.expect("both are read"), BTreeMap::from([("widgets".to_owned(), written.clone())]));
+        let mut later = json!(written);
+        later["stage"] = json!({"Paused": {"until": "noon"}});
+        let problem = kept_releases(&[config_map(&later.to_string())]).expect_err("no such stage is known").to_string();
+        assert!(problem.contains("`main.widgets.release`") && problem.contains("Paused"), "{problem}");
     }
 
     #[test]
