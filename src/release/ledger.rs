@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Owners that are recorded as counted, at most: the record is a ConfigMap. The others ask like everybody else after a restart.
-const RECORDED: usize = 10_000;
+/// Bytes of the owners that are recorded as counted, at most, as they are written: the record is a ConfigMap, which has 1 MiB. The
+/// others ask like everybody else after a restart.
+const COUNTED: usize = 224 << 10;
 
-/// Documents that losses are compared with, at most, and their bytes: a ConfigMap has 1 MiB, and the present document is in it too.
+/// Documents that losses are compared with, at most, and their bytes as they are written: the present document is in the record too,
+/// and each has 256 KiB at most.
 const DOCUMENTS: usize = 4;
 const BYTES: usize = 512 << 10;
 
@@ -51,11 +53,19 @@ impl Ledger {
 
     /// What these owners lose was counted, as many objects each: so much less is left to those who ask.
     pub fn count(&mut self, target: &str, owners: impl IntoIterator<Item = (String, usize)>) {
-        let known: usize = self.counted.values().map(BTreeSet::len).sum();
-        let counted = Arc::make_mut(&mut self.counted).entry(target.to_owned()).or_default();
-        for (owner, lost) in owners.into_iter().take(RECORDED.saturating_sub(known)) {
+        let known = self.counted.iter().flat_map(|(target, owners)| owners.iter().chain([target]));
+        let mut bytes: usize = known.map(|text| written(text)).sum::<usize>() + written(target);
+        let mut counted = BTreeSet::new();
+        for (owner, lost) in owners {
+            bytes += written(&owner);
+            if bytes > COUNTED {
+                break;
+            }
             counted.insert(owner);
             self.allowed = self.allowed.saturating_sub(lost);
+        }
+        if !counted.is_empty() {
+            Arc::make_mut(&mut self.counted).entry(target.to_owned()).or_default().extend(counted);
         }
     }
 
@@ -103,16 +113,32 @@ impl Ledger {
 fn few(mut former: Vec<String>) -> Vec<String> {
     let mut known = BTreeSet::new();
     former.retain(|text| known.insert(text.clone()));
-    let is_too_much = |all: &[String]| all.len() > DOCUMENTS || all.iter().map(String::len).sum::<usize>() > BYTES;
+    let is_too_much =
+        |all: &[String]| all.len() > DOCUMENTS || all.iter().map(|text| written(text)).sum::<usize>() > BYTES;
     while former.len() > 2 && is_too_much(&former) {
         former.remove(1);
     }
     former
 }
 
+/// Bytes of a text in the record, which is JSON, with what stands between it and the next one.
+fn written(text: &str) -> usize {
+    let of = |byte: u8| -> usize {
+        match byte {
+            b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+            0..32 => 6,
+            _ => 1,
+        }
+    };
+    text.bytes().map(of).sum::<usize>() + 3
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::release::waves::{Progress, Stage};
 
     #[test]
     fn what_was_counted_leaves_less_of_the_limits() {
@@ -161,10 +187,29 @@ mod tests {
         let large = "x".repeat(BYTES / 2);
         assert_eq!(few(vec!["a".into(), large.clone(), large.clone() + "y", "b".into()]).len(), 3);
         // Who is not named in it asks, and there is enough for them.
-        let mut all = Ledger::new(String::new(), Vec::new(), 10 + RECORDED + 7);
-        all.count("east", (0..RECORDED).map(|number| (number.to_string(), 1)));
-        all.count("west", [("one more".to_owned(), 7)]);
-        assert_eq!((all.counts_on("east").len(), all.counts_on("west").len()), (RECORDED, 0));
+        let owner = |number: usize| format!("{number:032}");
+        let recorded = (COUNTED - written("east")) / written(&owner(0));
+        let mut all = Ledger::new(String::new(), Vec::new(), 10 + recorded + 7);
+        all.count("east", (0..10_000).map(|number| (owner(number), 1)));
+        all.count("west", [(owner(10_000), 7)]);
+        assert_eq!((all.counts_on("east").len(), all.counts_on("west").len()), (recorded, 0));
         assert_eq!(all.share(0, 0, &[7, 10, 1]), Share { granted: vec![], given: 17, is_exceeded: true });
+    }
+
+    /// Home refused it otherwise, and the release waited for ever.
+    #[test]
+    fn the_largest_record_fits_into_a_config_map() {
+        // As large as a document may be, of what is twice as long as it is written.
+        let document = |letter: &str| letter.to_owned() + &"\"".repeat((128 << 10) - 2);
+        let former = ["a", "b", "c", "d", "e"].map(document).to_vec();
+        let mut ledger = Ledger::new("r".repeat(16), former, usize::MAX);
+        for target in 0..100 {
+            ledger
+                .count(&format!("target-{target}"), (0..1_000).map(|number| (format!("{target:016}{number:016}"), 1)));
+        }
+        let (release, in_force) = ("r".repeat(16), "f".repeat(16));
+        let (candidate, stage) = (document("f"), Stage::Refused("why".repeat(1_000)));
+        let record = json!(Progress { release, in_force, candidate, stage, ledger: Some(ledger) }).to_string();
+        assert!(record.len() > 900 << 10 && record.len() < (1 << 20) - (16 << 10), "{}", record.len());
     }
 }

@@ -4,14 +4,19 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde_json::json;
+
 use crate::check::check;
 use crate::compile::{Compiled, compile};
 use crate::diagnostic::{Finding, is_error};
 use crate::schema::Schemas;
 use crate::yaml;
 
-/// Bytes of a mapping's document: a ConfigMap has 1 MiB, and the record of a release holds several documents.
+/// Bytes of a mapping's document as a text in JSON: a ConfigMap has 1 MiB, and the record of a release holds three documents like that.
 const LARGEST: usize = 256 << 10;
+
+/// Bytes of a ClusterProvider in the same form: a state store holds that of its mapping, and those that this one joins.
+const LARGEST_PROVIDER: usize = 64 << 10;
 
 /// Kinds of its objects. A state store names those of the document before as well, and is read with twice as many.
 const MOST_KINDS: usize = 128;
@@ -61,10 +66,16 @@ impl Document {
         if let (Some(Compiled::Mapping(mapping)), Some(schemas)) = (&compiled, schemas) {
             findings.extend(check(mapping, schemas));
         }
-        if matches!(compiled, Some(Compiled::Mapping(_))) && document.text.len() > LARGEST {
-            let message = format!("the mapping has {} bytes; more than {LARGEST} are not kept", document.text.len());
+        let limit = match &compiled {
+            Some(Compiled::Mapping(_)) => Some(("mapping", LARGEST)),
+            Some(Compiled::ClusterProvider(_)) => Some(("ClusterProvider", LARGEST_PROVIDER)),
+            _ => None,
+        };
+        let bytes = json!(*document.text).to_string().len();
+        if let Some((what, limit)) = limit.filter(|(_, limit)| bytes > *limit) {
+            let message = format!("the {what} has {bytes} bytes as a text in JSON; more than {limit} are not kept");
             let finding = Finding::new("SE0010", document.span.start..document.span.start, message);
-            findings.push(finding.help("divide it among several mappings"));
+            findings.push(finding.help("divide it among several of its kind"));
         }
         if let Some(Compiled::Mapping(mapping)) = &compiled {
             let kinds: BTreeSet<_> = mapping.objects.iter().map(|rule| &rule.kind).collect();

@@ -208,6 +208,14 @@ fn a_mapping_that_is_too_large_is_refused_and_a_file_of_several_is_not() {
     let refused = world.write("c.yaml", &padded("c", 256 << 10));
     assert!(refused.contains("c.yaml:1:1: error[SE0010]: the mapping has "), "{refused}");
     assert!(world.catalog.mapping("c").is_none());
+    // As a text in JSON, each quote is two bytes.
+    let quotes = world.write("c.yaml", &padded("c", 200 << 10).replace("xx", "x\""));
+    assert!(quotes.contains("c.yaml:1:1: error[SE0010]: the mapping has "), "{quotes}");
+    world.remove("c.yaml");
+    let provider = |bytes: usize| format!("{PROVIDER}# {}\n", "x".repeat(bytes));
+    assert!(!world.write("p.yaml", &provider(60 << 10)).contains("SE0010"));
+    let refused = world.write("p.yaml", &provider(64 << 10));
+    assert!(refused.contains("p.yaml:1:1: error[SE0010]: the ClusterProvider has "), "{refused}");
 }
 
 /// Each kind is a watch, and the state store has to name them beside those of the document before.
