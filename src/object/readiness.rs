@@ -73,7 +73,7 @@ fn stateful_set(object: &Value, seen: Option<i64>) -> Readiness {
     let wanted = replicas(object);
     let partition = integer(object, "/spec/updateStrategy/rollingUpdate/partition").unwrap_or_default();
     let on_delete = object.pointer("/spec/updateStrategy/type").is_some_and(|kind| kind == "OnDelete");
-    let to_update = if on_delete { 0 } else { (wanted - partition).max(0) };
+    let to_update = if on_delete { 0 } else { wanted.saturating_sub(partition).max(0) };
     let updated = enough(object, "updatedReplicas", to_update, "updated");
     all_of(seen, [enough(object, "readyReplicas", wanted, "ready"), updated])
 }
@@ -239,6 +239,8 @@ mod tests {
         let three = || json!({"replicas": 3});
         let partitioned =
             json!({"replicas": 3, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}});
+        // A kind of this name may be of any server, which checks no bounds.
+        let beyond = json!({"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": i64::MIN}}});
         let on_delete = json!({"replicas": 3, "updateStrategy": {"type": "OnDelete"}});
         let scheduled = json!({"observedGeneration": 2, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 1});
         let said = [
@@ -254,6 +256,7 @@ mod tests {
             apps("StatefulSet", three(), with("readyReplicas", 2)),
             apps("StatefulSet", three(), with("updatedReplicas", 1)),
             apps("StatefulSet", partitioned, with("updatedReplicas", 1)),
+            apps("StatefulSet", beyond, with("updatedReplicas", 2)),
             apps("StatefulSet", on_delete, with("updatedReplicas", 0)),
             apps("DaemonSet", json!({}), scheduled),
             apps("ReplicaSet", three(), rolled.clone()),
@@ -272,6 +275,7 @@ mod tests {
         StatefulSet: not ready: 2 of 3 replicas are ready
         StatefulSet: not ready: 1 of 3 replicas are updated
         StatefulSet: ready
+        StatefulSet: not ready: 2 of 9223372036854775807 replicas are updated
         StatefulSet: ready
         DaemonSet: not ready: 1 of 2 replicas are available
         ReplicaSet: ready
