@@ -14,7 +14,7 @@ use super::controller::Feed;
 use super::interests::{Collection, Facts, Interest, Topic};
 use super::pipeline::wakes::target_reference;
 use super::pipeline::{Generation, Pipeline};
-use crate::mapping::{Kind, Side};
+use crate::mapping::{Kind, Mode, Side};
 use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
 use crate::multicluster::registry::ClustersOf;
@@ -100,6 +100,7 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
         path: cluster.spec.path.clone(),
         is_selected: Consumer::selection(selects),
         claims: cluster.spec.claims.clone(),
+        is_read_alone: generation.mode == Mode::Observe,
         schema: schema.as_ref().and_then(|known| known.schema.clone()),
         unkept_status,
         former_status: pipeline.former_status(generation),

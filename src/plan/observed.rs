@@ -18,7 +18,7 @@ use super::{Cause, Reason};
 use crate::mapping::expression::Recorder;
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, Mode, ObjectRule, OnExit, RELATED, Resource, Selector, Side, form, is_within};
-use crate::object::claims::{Claims, WRITE};
+use crate::object::claims::{Claims, READ, WRITE};
 use crate::object::hold::Hold;
 use crate::object::marks::{self, Origin, Owner, Reference, Writer};
 use crate::object::{Key, is_deleting, metadata, shortened, with_namespace};
@@ -70,6 +70,9 @@ pub struct Consumer {
     pub is_selected: Sight<bool>,
     /// Permission claims that are in force in the source's workspace; `None`: RBAC alone decides.
     pub claims: Option<Claims>,
+    /// Whether the mapping writes nothing: it has to read there alone.
+    #[serde(default)]
+    pub is_read_alone: bool,
     pub schema: Option<Arc<Schema>>,
     /// Status leaves (JSON pointers) that the consumer's server dropped before.
     pub unkept_status: Arc<BTreeSet<String>>,
@@ -455,6 +458,7 @@ impl Observed {
                 path: None,
                 is_selected: Ok(true),
                 claims: None,
+                is_read_alone: false,
                 schema: None,
                 unkept_status: Arc::default(),
                 former_status: Arc::default(),
@@ -603,7 +607,7 @@ impl Observed {
     /// What the source's workspace has not accepted, where objects of a kind are kept beside the source.
     pub fn unclaimed(&self, kind: &Kind) -> Option<String> {
         let claims = self.consumer.claims.as_ref().filter(|_| kind.side == Side::Source)?;
-        claims.lacking(&kind.resource(&kind.plural()), WRITE)
+        claims.lacking(&kind.resource(&kind.plural()), if self.consumer.is_read_alone { READ } else { WRITE })
     }
 
     pub fn is_target_unreachable(&self) -> bool {

@@ -10,9 +10,9 @@ use super::{SourceCluster, Standing, Surveyor, TargetCluster, by_namespace, find
 use crate::engine::inventory::namespaces;
 use crate::engine::{SharedUse, Use, Uses};
 use crate::mapping::schema::Schema;
-use crate::mapping::{Kind, Mapping, Side, placement};
+use crate::mapping::{Kind, Mapping, Mode, Side, placement};
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
-use crate::object::claims::{READ, WRITE};
+use crate::object::claims::READ;
 use crate::object::marks::{self, Owner, Reference};
 use crate::object::{Key, has_finalizer, is_deleting, metadata};
 use crate::plan::rehearsal::Imagined;
@@ -58,7 +58,8 @@ impl Surveyor {
         let mut copies = Standing::new();
         for kind in beside(mapping) {
             let resource = kind.resource(&kind.plural());
-            let lacking = cluster.claims.as_ref().and_then(|claims| claims.lacking(&resource, WRITE));
+            let lacking =
+                cluster.claims.as_ref().and_then(|claims| claims.lacking(&resource, mapping.verbs_beside(&resource)));
             if lacking.is_none() {
                 copies.insert(kind.clone(), by_namespace(items(&cluster.own, &resource, Some(&label)).await?));
             }
@@ -110,6 +111,7 @@ impl Scene<'_> {
         observed.phase = Phase::of(mapping.mode);
         observed.consumer.path.clone_from(&cluster.path);
         observed.consumer.claims.clone_from(&cluster.claims);
+        observed.consumer.is_read_alone = mapping.mode == Mode::Observe;
         observed.consumer.is_selected =
             Consumer::selection(mapping.source.selects(cluster.name.as_str(), &cluster.traits));
         observed.consumer.schema.clone_from(&self.schema);

@@ -491,7 +491,8 @@ impl Mapping {
         let is_written = |kind: &Kind| {
             kind.side == Side::Source && kind.resource(&kind.plural()).group_plural() == resource.group_plural()
         };
-        if self.objects.iter().any(|rule| is_written(&rule.kind)) { WRITE } else { READ }
+        let writes = self.mode != Mode::Observe && self.objects.iter().any(|rule| is_written(&rule.kind));
+        if writes { WRITE } else { READ }
     }
 
     /// Whether the objects of one source go to several targets at a time.

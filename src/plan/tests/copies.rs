@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::world::{World, check, check_by, foreign, planted, steps};
-use super::{DATABASES, edited, fresh, mapping, recreate, said};
+use super::{DATABASES, causes, edited, fresh, mapping, recreate, said};
 use crate::mapping::{Kind, Mapping, Resource, Side};
-use crate::object::claims::Claims;
+use crate::object::claims::{Claims, READ};
 use crate::object::marks::{self, Reference};
 use crate::plan::{Action, Cause, Outcome, Prune, Reason};
 
@@ -465,6 +465,27 @@ fn a_connection_comes_back_and_goes_with_the_source() {
         ("its source is deleted, and its consumer holds the copy", hold, &related(),
             "in sync; delete Secret default/db-access in the consumer's cluster, delete Database place/db, list all objects, release finalizer; db-access {'server':'aA==','uri':'REI6Ly9B'}"),
     ], tell);
+}
+
+/// The rights that `rbac` prints for it are to read. What it would write is told.
+#[test]
+fn a_mapping_that_observes_needs_no_claim_to_write() {
+    let secrets = || Resource { group: String::new(), version: "v1".into(), plural: "secrets".into() };
+    let verbs = || READ.iter().map(|verb| (*verb).to_owned()).collect::<Vec<_>>();
+    for (is_read_alone, then) in [(true, "in sync"), (false, "ClaimNotAccepted")] {
+        let mut world = with(&["ann"]);
+        world.originals.push(connection(json!({"uri": "ZGI6Ly9h"})));
+        world.seen.consumer.claims = Some([(secrets(), verbs())].into_iter().collect());
+        world.seen.consumer.is_read_alone = is_read_alone;
+        let rest = causes(&world.settle(&related()));
+        assert_eq!(rest, then, "{is_read_alone}");
+        let writes = world.take_log().join("\n");
+        assert_eq!(
+            writes.contains("create Secret default/db-access in the consumer's cluster"),
+            is_read_alone,
+            "{writes}"
+        );
+    }
 }
 
 #[test]
