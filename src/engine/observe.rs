@@ -132,13 +132,12 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
         true => object.outline().ok().map(Arc::new),
         false => outlines.whole(kind, at, object),
     };
-    let owned = carrying(pipeline, generation, &observed, &observed.subject.owner, pipeline.kind_feeds(), whole);
+    let owned =
+        carrying(pipeline, generation, &observed, (&observed.subject.owner, None), pipeline.kind_feeds(), whole);
     // Who is not allowed to see what is beside the source sees none of it.
     let beside = pipeline.controller.copy_feeds(&cluster.spec.scope);
-    let here = |kind: &Kind, at: &Key, object: &Object| {
-        (at.cluster == cluster.spec.name).then(|| whole(kind, at, object)).flatten()
-    };
-    let copies = carrying(pipeline, generation, &observed, &observed.subject.owner, beside, here);
+    let here = Some(&cluster.spec.name);
+    let copies = carrying(pipeline, generation, &observed, (&observed.subject.owner, here), beside, whole);
     observed.objects.extend(owned);
     observed.objects.extend(copies);
     if let Ok(Source::Missing(missing)) = &mut observed.source {
@@ -173,7 +172,7 @@ pub fn with_cached_targets(pipeline: &Pipeline, generation: &Generation, observe
             if reads {
                 // Where it is says enough.
                 let outline = |_: &Kind, _: &Key, object: &Object| object.outline().ok().map(Arc::new);
-                let (owner, feeds) = (&observed.subject.owner, one.kind_feeds());
+                let (owner, feeds) = ((&observed.subject.owner, None), one.kind_feeds());
                 other.objects.extend(carrying(one, generation, observed, owner, feeds, outline));
             }
             (name, other)
@@ -227,7 +226,7 @@ fn observe_namespaces(
             observed.target.namespaces.insert(namespace.clone());
         }
         let owner = observed.subject.writer.shared_owner(namespace);
-        let owned = || carrying(pipeline, generation, observed, &owner, pipeline.kind_feeds(), &read);
+        let owned = || carrying(pipeline, generation, observed, (&owner, None), pipeline.kind_feeds(), &read);
         if has_shared {
             places.insert(namespace.clone());
             shared.extend(facts.selection(&Collection::Target, &owner.0, owned));
@@ -415,14 +414,14 @@ fn copies_state(executor: &Executor<'_>, kind: &Kind) -> Result<(), String> {
     Err(format!("{} in the consumer's cluster: {why}", kind.kind))
 }
 
-/// What carries an owner's label, in these feeds, and is its own. An object that cannot be read is not: the server refuses to create
+/// What carries an owner's label, in these feeds or in one cluster of them, and is its own. An object that cannot be read is not: the server refuses to create
 /// it anew, and the uncached read that follows fails. One that is watched in two versions, for a document in force and for a
 /// candidate, is there once: in the version of the document at hand.
 fn carrying(
     pipeline: &Pipeline,
     generation: &Generation,
     observed: &Observed,
-    owner: &Owner,
+    (owner, cluster): (&Owner, Option<&ClusterName>),
     feeds: Vec<(Kind, Arc<Feed>)>,
     read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
 ) -> Vec<TargetObject> {
@@ -433,7 +432,7 @@ fn carrying(
         !is_of_rule(kind) && !kinds.contains(kind) && kinds.iter().any(|known| known.is_same_in_any_version(kind))
     };
     let of_kind = |(kind, feed): (Kind, Arc<Feed>)| {
-        let owned = feed.watch.store().of_owner(&owner.0).into_iter();
+        let owned = feed.watch.store().of_owner(&owner.0, cluster).into_iter();
         let read = owned.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&kind, &at, &object)?)));
         read.filter_map(|(reference, object)| observed.recognize(&reference, &object)).collect::<Vec<_>>()
     };

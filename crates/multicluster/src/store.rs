@@ -212,10 +212,11 @@ impl Store {
         range.map(|(key, entry)| (key.clone(), entry.known())).collect()
     }
 
-    /// Objects that carry this value in the label `sync-engine.dev/owner`, in order.
-    pub fn of_owner(&self, owner: &str) -> Vec<(Key, Arc<Object>)> {
+    /// Objects that carry this value in the label `sync-engine.dev/owner`, in order; where a cluster is given, those in it. Whoever
+    /// writes in another one may have given any number of objects the same label.
+    pub fn of_owner(&self, owner: &str, cluster: Option<&ClusterName>) -> Vec<(Key, Arc<Object>)> {
         let state = self.state.lock();
-        let found = state.owners.of(owner);
+        let found = state.owners.of(owner).filter(|key| cluster.is_none_or(|cluster| key.cluster == *cluster));
         let mut found: Vec<_> = found
             .filter_map(|key| state.objects.get(key).map(|entry| (key.clone(), entry.known())))
             .filter(|(_, object)| object.owner() == Some(owner))

@@ -136,7 +136,7 @@ impl Pipeline {
             object.is_ok_and(|object| marks::is_ours(&object, &target_reference(kind, at), &owner))
         };
         let has = |(kind, feed): &(Kind, Arc<Feed>)| {
-            feed.watch.store().of_owner(&owner.0).iter().any(|found| is_owned(kind, found))
+            feed.watch.store().of_owner(&owner.0, None).iter().any(|found| is_owned(kind, found))
         };
         self.object_feeds().iter().any(has)
     }

@@ -161,13 +161,18 @@ fn owners_are_found_and_forgotten() {
     put("a", 2, Some("o1"));
     put("b", 3, Some("o1"));
     put("x", 4, Some("o2"));
-    let owned = |owner| scene.store.of_owner(owner).iter().map(|(key, _)| key.name.to_string()).collect::<Vec<_>>();
+    let owned =
+        |owner| scene.store.of_owner(owner, None).iter().map(|(key, _)| key.name.to_string()).collect::<Vec<_>>();
     assert_eq!((owned("o1"), owned("o2")), (vec!["a".into(), "b".into()], vec!["x".to_owned()]));
     put("a", 5, Some("o2"));
     put("b", 6, None);
     assert_eq!((owned("o1"), owned("o2")), (vec![], vec!["a".to_owned(), "x".into()]));
     scene.deletion("a", "u", 8);
     assert_eq!(owned("o2"), ["x"]);
+    // A tenant forges the label in another cluster.
+    scene.store.put(Parsed::read(&text("other", "forged", "u", 9, Some("o2"))).unwrap()).unwrap();
+    let in_cluster = |cluster| scene.store.of_owner("o2", Some(&key(cluster, "x").cluster)).len();
+    assert_eq!((owned("o2").len(), in_cluster("c"), in_cluster("other"), in_cluster("third")), (2, 1, 1, 0));
 }
 
 #[test]
@@ -180,7 +185,7 @@ fn lists_are_in_the_order_of_names() {
     let keys = names.map(|name| key("c", name));
     let of = |found: Vec<(Key, Arc<Object>)>| found.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
     assert_eq!(of(scene.store.of_cluster(&keys[0].cluster)), keys);
-    assert_eq!(of(scene.store.of_owner("o")), keys);
+    assert_eq!(of(scene.store.of_owner("o", None)), keys);
     assert_eq!(scene.store.keys(), keys);
 }
 
@@ -580,7 +585,7 @@ fn of_an_object_that_is_too_large_an_outline_is_kept() {
 
     let read = subscription.expect(&at).complete(&Parsed::read(&text).unwrap()).unwrap().0;
     assert!(read.is_whole() && store.get(&at).unwrap().is_whole(), "while somebody has it");
-    assert!(store.of_owner("o")[0].1.is_whole());
+    assert!(store.of_owner("o", None)[0].1.is_whole());
     drop(read);
     assert!(!store.get(&at).unwrap().is_whole());
     store.delete(Parsed::read(&text).unwrap());
