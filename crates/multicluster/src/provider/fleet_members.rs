@@ -11,6 +11,8 @@ use sync_engine_mapping::object::ClusterName;
 #[derive(Debug, Default)]
 pub struct FleetMembers {
     members: BTreeMap<ClusterName, Member>,
+    /// The member through which each cluster is engaged, by the identity of that.
+    engaged: BTreeMap<String, ClusterName>,
     /// Whether every member was listed once.
     complete: bool,
     synced: bool,
@@ -25,7 +27,6 @@ struct Member {
     asked: bool,
     spec: Option<Arc<ClusterSpec>>,
     traits: Traits,
-    engaged: bool,
 }
 
 impl FleetMembers {
@@ -43,9 +44,9 @@ impl FleetMembers {
             self.members.entry(name.clone()).or_default();
         }
         let mut events = Vec::new();
-        for (name, member) in gone.into_iter().filter(|(_, member)| member.engaged) {
-            events.push(ProviderEvent::Gone(name, Reason::Removed));
-            if let Some(spec) = member.spec {
+        for (name, member) in gone {
+            if let Some(spec) = member.spec.filter(|spec| self.leave(&spec.identity, &name)) {
+                events.push(ProviderEvent::Gone(name, Reason::Removed));
                 self.doubt_doubles(&spec.identity);
             }
         }
@@ -54,7 +55,8 @@ impl FleetMembers {
             let is_news = std::mem::replace(&mut member.traits, traits.clone()) != traits;
             if let Some(spec) = member.spec.as_mut().filter(|_| is_news) {
                 Arc::make_mut(spec).traits = traits;
-                events.extend(member.engaged.then(|| ProviderEvent::Apply(spec.clone())));
+                let is_engaged = self.engaged.get(&spec.identity) == Some(name);
+                events.extend(is_engaged.then(|| ProviderEvent::Apply(spec.clone())));
             }
         }
         events.extend(self.sync());
@@ -67,17 +69,16 @@ impl FleetMembers {
         member.asked = true;
         let mut events = Vec::new();
         if let Some(spec) = spec {
-            let spec = ClusterSpec { traits: member.traits.clone(), ..spec };
-            let identity = spec.identity.clone();
-            let former = member.spec.replace(Arc::new(spec)).map(|former| former.identity.clone());
-            let left = former.filter(|former| member.engaged && *former != identity);
-            let is_taken = self.engaged(&identity).is_some_and(|other| other != name);
-            if let Some(member) = self.members.get_mut(name) {
-                let was_engaged = std::mem::replace(&mut member.engaged, !is_taken);
-                match (&member.spec, is_taken) {
-                    (Some(spec), false) => events.push(ProviderEvent::Apply(spec.clone())),
-                    _ if was_engaged => events.push(ProviderEvent::Gone(name.clone(), Reason::Replaced)),
-                    _ => {}
+            let spec = Arc::new(ClusterSpec { traits: member.traits.clone(), ..spec });
+            let former = member.spec.replace(spec.clone()).map(|former| former.identity.clone());
+            let left = former.filter(|former| *former != spec.identity && self.leave(former, name));
+            match self.engaged.get(&spec.identity) {
+                Some(other) if other != name => {
+                    events.extend(left.is_some().then(|| ProviderEvent::Gone(name.clone(), Reason::Replaced)));
+                }
+                _ => {
+                    self.engaged.insert(spec.identity.clone(), name.clone());
+                    events.push(ProviderEvent::Apply(spec));
                 }
             }
             if let Some(former) = left {
@@ -96,15 +97,16 @@ impl FleetMembers {
     /// The member through which the cluster of this one is engaged, if that is another.
     pub fn double_of(&self, name: &ClusterName) -> Option<&ClusterName> {
         let spec = self.members.get(name)?.spec.as_ref()?;
-        self.engaged(&spec.identity).filter(|other| *other != name)
+        self.engaged.get(&spec.identity).filter(|other| *other != name)
     }
 
-    /// The member through which the cluster of this identity is engaged.
-    fn engaged(&self, identity: &str) -> Option<&ClusterName> {
-        let mut engaged = self.members.iter().filter(|(_, member)| member.engaged);
-        engaged
-            .find(|(_, member)| member.spec.as_ref().is_some_and(|spec| spec.identity == identity))
-            .map(|(name, _)| name)
+    /// The cluster of this identity is engaged through this member no more. `true`: it was.
+    fn leave(&mut self, identity: &str, name: &ClusterName) -> bool {
+        let was_engaged = self.engaged.get(identity) == Some(name);
+        if was_engaged {
+            self.engaged.remove(identity);
+        }
+        was_engaged
     }
 
     /// The one through which this cluster was engaged is not any more.
@@ -124,5 +126,47 @@ impl FleetMembers {
         let is_news = !self.synced && self.complete && self.members.values().all(|member| member.asked);
         self.synced |= is_news;
         is_news.then_some(ProviderEvent::Synced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::tests::connection;
+    use crate::registry::{ClustersOf, WatchScope};
+
+    /// What it is, and which members it names: those that lead to one cluster are engaged through one of them.
+    #[test]
+    fn a_cluster_is_engaged_through_one_member_until_that_leads_elsewhere_or_goes() {
+        let name = |name: &str| ClusterName::try_from(name).expect("a name");
+        let connection = connection();
+        let leads_to = |member: &str, identity: &str| {
+            let endpoint = connection.endpoint();
+            let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(name(member)) };
+            Some(ClusterSpec::new(name(member), identity.into(), endpoint, scope))
+        };
+        let words = |events: Vec<ProviderEvent>| {
+            let word = |event: &ProviderEvent| match event {
+                ProviderEvent::Apply(spec) => format!("+{} {}", spec.name, spec.identity),
+                ProviderEvent::Gone(name, reason) => format!("-{name} {reason:?}"),
+                other => format!("{other:?}"),
+            };
+            events.iter().map(word).collect::<Vec<_>>().join(", ")
+        };
+        let all = ["a", "b", "c"].map(name);
+        let mut members = FleetMembers::default();
+        assert_eq!(words(members.list(&all.clone().into(), BTreeMap::new(), true)), "");
+        assert_eq!(words(members.tell(&all[0], leads_to("a", "1"))), "+a 1");
+        assert_eq!(words(members.tell(&all[1], leads_to("b", "1"))), "");
+        assert_eq!(members.double_of(&all[1]), Some(&all[0]));
+        assert_eq!(words(members.tell(&all[2], leads_to("c", "2"))), "+c 2, Synced");
+        assert_eq!(words(members.tell(&all[0], leads_to("a", "2"))), "-a Replaced");
+        assert_eq!(members.double_of(&all[0]), Some(&all[2]));
+        assert_eq!(Vec::from_iter(members.take_doubtful()), [all[1].clone()], "it may be needed");
+        assert_eq!(words(members.tell(&all[1], leads_to("b", "1"))), "+b 1");
+        let left = all[..2].iter().cloned().collect();
+        assert_eq!(words(members.list(&left, BTreeMap::new(), true)), "-c Removed");
+        assert_eq!(words(members.tell(&all[0], leads_to("a", "2"))), "+a 2");
+        assert_eq!((members.double_of(&all[0]), members.double_of(&all[1])), (None, None));
     }
 }
