@@ -298,7 +298,8 @@ impl Controller {
         clusters.iter().for_each(|cluster| self.queue_copies(cluster));
     }
 
-    /// The same of the sources in sight, for what no vanished source depends on: which targets there are.
+    /// The same of the sources in sight, for what no vanished source depends on: which targets there are. What was planned on targets
+    /// other than these holds until then.
     pub fn enqueue_sources(&self, targets: &[&Pipeline]) {
         for feed in self.source_feeds() {
             for key in feed.keys() {

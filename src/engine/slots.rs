@@ -126,7 +126,8 @@ impl Engine {
         let are_others_selected = controller.select(selected(&self.shared.manager, mapping));
         let names = controller.pipelines().iter().map(|one| one.generation().target.name.clone()).collect();
         if controller.targets_are(names) || are_others_selected {
-            controller.enqueue_sources(&controller.pipelines().iter().map(|one| &**one).collect::<Vec<_>>());
+            // Those that are new have heard of each source already.
+            controller.enqueue_sources(&[]);
             controller.check_stores_soon();
         }
     }

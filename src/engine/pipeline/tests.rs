@@ -337,7 +337,7 @@ async fn a_target_that_is_lost_has_nobody_go_through_the_objects_of_the_others()
     }
     assert!(other.has_become_lost_or_found(), "nobody knows yet which cluster it is");
     queued(&pipeline);
-    pipeline.controller.enqueue_sources(&[&pipeline, &other]);
+    pipeline.controller.enqueue_sources(&[]);
     assert!(queued(&pipeline).is_empty(), "which targets there are is no news to sources that are gone");
     pipeline.controller.look_at_targets();
     assert_eq!(queued(&pipeline), [key("x")]);
