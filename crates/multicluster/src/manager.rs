@@ -120,6 +120,11 @@ impl Manager {
         self.0.state.lock().registry.scopes(provider).any(holds)
     }
 
+    /// A number that is another one once a cluster of any provider has come, gone or changed.
+    pub fn changes(&self) -> u64 {
+        self.0.state.lock().registry.changes()
+    }
+
     pub fn cluster(&self, provider: &impl NamesProvider, name: &ClusterName) -> Option<Arc<Cluster>> {
         self.0.state.lock().registry.cluster(provider, name).cloned()
     }

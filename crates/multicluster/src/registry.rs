@@ -186,6 +186,8 @@ pub enum ClusterEvent {
 pub struct Registry {
     /// In the order of their names.
     providers: Vec<(ProviderName, Described)>,
+    /// How often something of them has changed.
+    changes: u64,
 }
 
 /// What one provider has described.
@@ -229,18 +231,26 @@ impl Registry {
     pub fn apply(&mut self, provider: &ProviderName, event: ProviderEvent) -> Vec<ClusterEvent> {
         let Ok(at) = self.position(provider) else { return Vec::new() };
         let described = &mut self.providers[at].1;
-        match event {
+        let transitions = match event {
             ProviderEvent::Apply(spec) => described.apply(provider, spec),
             ProviderEvent::Gone(name, reason) => described.gone(&name, reason).into_iter().collect(),
             ProviderEvent::Synced => described.sync(provider),
             ProviderEvent::Identity(identity) => described.identify(provider, identity).into_iter().collect(),
-        }
+        };
+        self.changes += u64::from(!transitions.is_empty());
+        transitions
+    }
+
+    /// A number that is another one once a cluster has come, gone or changed.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// The provider runs no longer.
     pub fn stop(&mut self, provider: &ProviderName, reason: Reason) -> Vec<ClusterEvent> {
         let Ok(at) = self.position(provider) else { return Vec::new() };
         let (_, described) = self.providers.remove(at);
+        self.changes += 1;
         described.clusters.into_values().map(|cluster| ClusterEvent::Disengaged(cluster, reason)).collect()
     }
 

@@ -36,6 +36,8 @@ const LOOK_FOR_DEFINITION: Duration = Duration::from_secs(30);
 pub struct Sources {
     /// One feed per address at which sources are watched.
     feeds: BTreeMap<String, Arc<Feed>>,
+    /// The number of the manager's changes at which each cluster had its feed.
+    followed_at: Option<u64>,
     /// One feed per address at which sources are watched, and kind of the copies beside them.
     copies: BTreeMap<(String, Kind), Arc<Feed>>,
     /// One feed per collection that related objects are read from.
@@ -153,6 +155,7 @@ impl Controller {
     /// Forgets the feeds of what is unused, and returns the sources that were known of clusters that are gone.
     pub(super) fn unfollow(&self, is_gone: impl Fn(&Key) -> bool, unused: &[&Gone]) -> Vec<Key> {
         let mut sources = self.sources.lock();
+        sources.followed_at = None;
         let known = sources.origins.extract_if(|_, key| is_gone(key)).map(|(_, key)| key).collect();
         sources.changed.retain(|key, _| !is_gone(key));
         // At the same address, there may be a feed with another credential meanwhile, which serves others.
@@ -189,7 +192,10 @@ impl Controller {
             feed.tasks.spawn(for_good("the schema of sources", follow));
         }
         let feed = Arc::new(feed);
-        let former = self.sources.lock().feeds.insert(place, feed.clone());
+        let mut sources = self.sources.lock();
+        sources.followed_at = None;
+        let former = sources.feeds.insert(place, feed.clone());
+        drop(sources);
         // The end of a subscription must not meet the lock.
         drop(former);
         self.follow_copies();
@@ -420,12 +426,19 @@ impl Controller {
     }
 
     /// Whether the sources of every engaged cluster are watched. A cluster is engaged a moment before that: nobody may take its
-    /// sources for none.
+    /// sources for none. Each reconcile may ask: the clusters are gone through once for each change of them.
     pub fn are_clusters_followed(&self) -> bool {
-        let sources = self.sources.lock();
-        let is_followed =
-            |scope: &WatchScope| sources.feeds.get(&scope.endpoint.place()).is_some_and(|feed| feed.scope == *scope);
-        !self.shared.manager.any_scope(&self.mapping().source.clusters, |scope| !is_followed(scope))
+        let (mut sources, manager) = (self.sources.lock(), &self.shared.manager);
+        // First: what changes meanwhile is looked at with the next question.
+        let changes = manager.changes();
+        if sources.followed_at != Some(changes) {
+            let is_followed = |scope: &WatchScope| {
+                sources.feeds.get(&scope.endpoint.place()).is_some_and(|feed| feed.scope == *scope)
+            };
+            let are_followed = !manager.any_scope(&self.mapping().source.clusters, |scope| !is_followed(scope));
+            sources.followed_at = are_followed.then_some(changes);
+        }
+        sources.followed_at.is_some()
     }
 }
 

@@ -57,7 +57,12 @@ fn read(mailbox: &mut Mailbox) -> Vec<String> {
 fn clusters_are_engaged_replaced_and_disengaged() {
     let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
     registry.start(&provider);
-    let mut apply = |event| words(&registry.apply(&provider, event));
+    let mut apply = |event| {
+        let before = registry.changes();
+        let told = words(&registry.apply(&provider, event));
+        assert_eq!(registry.changes() != before, !told.is_empty(), "{told:?}");
+        told
+    };
     assert_eq!(apply(applied(&connection, "a", "http://one")), ["+a http://one"]);
     assert_eq!(apply(applied(&connection, "a", "http://one/")), [""; 0]);
     assert_eq!(apply(applied(&connection, "a", "http://two")), ["-a http://one Replaced", "+a http://two"]);
