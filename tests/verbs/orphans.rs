@@ -179,6 +179,19 @@ async fn what_stands_for_nothing_is_listed_with_what_becomes_of_it() {
     assert_eq!(scene.target.list(CONFIG_MAPS).len(), 4, "nothing was written");
 }
 
+/// The status tells of all targets, and one is looked at.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_targets_at_a_time_the_status_is_not_compared() {
+    let scene = Scene::of_two_consumers().await;
+    scene.create("here");
+    let several = "  targets: {allowed: [target, edge]}\n  status: {fields: {up: {value: \"${{ targets | items | length }}\"}}}\n";
+    let mapping = MAPPING.replace("  objects:", &format!("{several}  objects:"));
+    let said = scene.diff(&mapping, &["--connection", "edge=ROOT/target"]);
+    assert!(said.contains("of its targets, `edge` is looked at alone"), "{said}");
+    assert!(said.contains("the status is not compared") && said.contains("create ConfigMap "), "{said}");
+    assert!(!said.contains("status Thing") && !said.contains("no such cluster"), "{said}");
+}
+
 /// One tenant that has accepted nothing keeps nobody from a look at all others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_workspace_that_has_not_accepted_a_claim_is_looked_at_without_what_that_hides() {

@@ -34,12 +34,18 @@ async fn of_mapping(
     say_unread(surveyor, mapping, &whole.target);
     let release = told(surveyor, schemas, mapping, &whole).await?;
     change::of_mode(mapping).iter().chain(&release).for_each(|told| progress::say(told));
+    // One target was looked at, and to the plan the others are no clusters.
+    let tells_of_others = mapping.has_several_targets();
+    if tells_of_others {
+        progress::say(&format!("mapping `{}`: the status is not compared: it tells of all targets", mapping.name));
+    }
     let mut changes = Vec::new();
     for rehearsed in whole.rehearsed.iter().filter(|one| arguments.scope.includes(&one.source.0)) {
         let title = title(rehearsed);
         let of = (mapping.name.as_str(), title.as_str());
         changes.extend(change::of_writes(of, "", &rehearsed.writes));
-        changes.extend(change::of_status(of, &rehearsed.source.0, &rehearsed.source.1));
+        let [before, after] = [&rehearsed.source.0, &rehearsed.source.1];
+        changes.extend(change::of_status(of, before, after).filter(|_| !tells_of_others));
         changes.extend(change::of_rest(of, &rehearsed.writes, rehearsed.rest.as_ref()));
     }
     let orphans = orphans(surveyor, mapping, &whole).await?;
