@@ -264,16 +264,26 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'_> {
     }
 }
 
-/// Fields that have another place now, and what to write.
-const MOVED: [(&str, &str); 2] = [
+/// Fields and choices of earlier builds, and what to write.
+const MOVED: [(&str, &str); 7] = [
     ("pruneGuard", "write `release: {maxLost: {objects: 10, percent: 20}}` below `spec`, with your numbers"),
     ("accessProviders", "leave it out; the engine is given the file as `--access-providers FILE`"),
+    ("apiExport", "write it below `source` of each mapping, in place of `provider`"),
+    ("strategy", "leave it out; each target has one way to be written to"),
+    ("replaces", "leave it out; nothing takes its place"),
+    ("waitForOtherFinalizers", "leave it out; nothing takes its place"),
+    ("IfAnnotated", "write `IfUnowned`"),
 ];
+
+/// What to write in the place of a field or a choice that an earlier build had.
+fn moved(text: &str) -> Option<&'static str> {
+    MOVED.iter().find(|(former, _)| *former == text).map(|(_, now)| *now)
+}
 
 fn unknown_field(key: &Node, text: &str, fields: &[&str]) -> Finding {
     let finding = Finding::new("SE0101", key.span.clone(), format!("unknown field `{text}`"));
-    if let Some((_, now)) = MOVED.iter().find(|(former, _)| *former == text) {
-        return finding.help(*now);
+    if let Some(now) = moved(text) {
+        return finding.help(now);
     }
     let known = || match fields {
         [] => "no fields are known here".to_owned(),

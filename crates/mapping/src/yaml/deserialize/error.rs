@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::de::{Expected, Unexpected};
 
 use super::super::{Finding, Node, NodeValue};
-use super::{meant, quoted};
+use super::{meant, moved, quoted};
 
 /// Why a node could not be read; located at the innermost node that failed.
 #[derive(Debug)]
@@ -66,7 +66,8 @@ impl Error {
                     [only] => format!("`{text}` is not `{only}`, the only choice"),
                     _ => format!("`{text}` is not one of {}", quoted(variants)),
                 };
-                let help = meant(&text, variants).filter(|_| variants.len() > 1);
+                let help = || meant(&text, variants).filter(|_| variants.len() > 1);
+                let help = moved(&text).map(str::to_owned).or_else(help);
                 Finding { help, ..Finding::new("SE0104", span, message) }
             }
             Cause::Other(message) => Finding::new("SE0102", at, message),
