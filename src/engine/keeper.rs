@@ -312,8 +312,9 @@ pub(super) fn check_sources(
         return Err(unreadable(generation, &why));
     }
     if is_active && found.is_held_as_before {
-        let why = "an earlier version of the engine held what its document deletes: let that version end it, or take the field \
-                   `inForce` out of the ConfigMap to allow it";
+        let why = "an earlier version of the engine held what its document deletes: run that version again, and approve it there, \
+                   or put the former file back there. Without the field `inForce` in the ConfigMap, it is deleted at once, \
+                   whatever the file says now";
         return Err(unreadable(generation, why));
     }
     if is_active && is_unread(found, mapping) {

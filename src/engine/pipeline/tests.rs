@@ -758,6 +758,8 @@ async fn a_document_acts_where_the_state_store_holds_the_same_sources_with_the_s
     let recorded = store(here.clone(), DOCUMENT);
     assert_eq!(check(&recorded), Ok(()));
     assert!(refused(&store(id("widgets.example.dev", "two"), DOCUMENT)).starts_with("SourceChanged"));
+    let held = Inventory { is_held_as_before: true, ..recorded.clone() };
+    assert!(refused(&held).contains("put the former file back there"));
     let former = vec![Former { source: id("gadgets.example.dev", "one"), document: other.clone() }];
     assert!(refused(&Inventory { former, ..recorded }).contains("--former"));
     let of_others = store(id("gadgets.example.dev", "one"), &other);
