@@ -146,6 +146,12 @@ impl<'a> Selection<'a> {
         self.unreadable.contains_key(path) || self.files.get(path).is_some_and(is_bad)
     }
 
+    /// Whether a provider has a document that cannot be used.
+    fn has_broken_provider(&self, name: &str) -> bool {
+        let is_it = |document: &Document| !document.may_be_mapping && document.name.as_deref() == Some(name);
+        self.documents().any(|(_, document)| document.compiled.is_none() && is_it(document))
+    }
+
     fn span_of_provider(&self, path: &str, name: &str) -> Range<usize> {
         let is_it = |document: &&Document| matches!(&document.compiled, Some(Compiled::ClusterProvider(provider)) if provider.name == name);
         let document = self.files.get(path).and_then(|file| file.documents.iter().find(is_it));
@@ -289,6 +295,10 @@ impl<'a> Selection<'a> {
         let mapping = &candidate.mapping;
         let at = |provider: &str| place_of_provider(mapping, provider).unwrap_or_else(|| candidate.name_span.clone());
         if let Some(name) = mapping.providers().into_iter().find(|name| self.provider(name).is_none()) {
+            if self.has_broken_provider(name) {
+                let message = format!("the document of the ClusterProvider `{name}` has errors");
+                return Some(Finding::new("SE0120", at(name), message).help("correct them: this one needs it"));
+            }
             let finding = Finding::new("SE0120", at(name), format!("no document defines the ClusterProvider `{name}`"));
             let known: Vec<&str> = self.providers.keys().map(String::as_str).collect();
             let add = || "add one: `kind: ClusterProvider` with this name".to_owned();
@@ -457,6 +467,9 @@ impl<'a> Selection<'a> {
                     (message, "its last version stays in use; take it out of the list to do without it")
                 }
                 Some(_) => (format!("the ClusterProvider `{part}` cannot be joined by `multi`"), others),
+                None if self.has_broken_provider(&part) => {
+                    (format!("the document of the ClusterProvider `{part}`, which `{name}` joins, has errors"), others)
+                }
                 None => (format!("no document defines the ClusterProvider `{part}`, which `{name}` joins"), others),
             };
             self.placed.push(Placed { path, finding: Finding::new("SE0120", span, message).help(help), about: None });

@@ -610,7 +610,9 @@ fn what_the_state_store_knows_of_a_provider_serves_a_mapping_whose_provider_is_b
     let edge = mapping("m", "x: $.x").replace("apiExport: {name: m}", &format!("provider: edge, {all}"));
     let namespaces = PROVIDER.replace("kubeconfig", "namespaces");
     world.files.readable.insert("p.yaml".into(), namespaces.replace("namespaces", "namespace").into_bytes());
-    assert!(world.write("m.yaml", &edge).contains("error[SE0120]"), "before the state store is read");
+    let said = world.write("m.yaml", &edge);
+    let of_the_mapping = "m.yaml:5:22: error[SE0120]: the document of the ClusterProvider `edge` has errors";
+    assert!(said.contains(of_the_mapping), "before the state store is read: {said}");
     world.retained.insert("m".into(), format!("{edge}\n---\n{namespaces}").into());
     let said = world.reload();
     assert!(said.contains("`edge` any more; its last version stays in use"), "{said}");
