@@ -192,7 +192,7 @@ fn what_entries_are_chosen_by_is_there() {
         );
         found(&framed(&object), &schemas).into_iter().map(|finding| finding.code).collect::<Vec<_>>()
     };
-    for (names, read) in [("key, value", "value.region"), ("entry", "entry[1].region")] {
+    for (names, read) in [("name, one", "one.region"), ("entry", "entry[1].region")] {
         assert_eq!(told(names, "", read), ["SE0402"], "{read}");
         assert_eq!(told(names, " | selectattr('1.region', 'defined')", read), Vec::<&str>::new(), "{read}");
         assert_eq!(told(names, " | selectattr('1.plan', 'defined')", read), ["SE0402"], "{read}");
