@@ -59,7 +59,7 @@ impl Engine {
             let places: BTreeSet<String> = feeds.map(|feed| feed.scope.endpoint.place()).collect();
             self.shared.schemas.retain(|place| places.contains(place));
         }
-        all().fold(false, |is_target, one| self.target_disengaged(&one.cluster) || is_target)
+        all().filter(|one| self.target_disengaged(&one.cluster)).count() > 0
     }
 
     /// One of those that came, or that are described otherwise.

@@ -88,7 +88,7 @@ impl Engine {
     /// moment before it.
     fn refuse_again(&self, name: &str, refused: &Progress) {
         let Stage::Refused(why) = &refused.stage else { return };
-        if !self.waiting(name).is_some_and(|(one, entry)| one.release(entry) == refused.release) {
+        if self.waiting(name).is_none_or(|(one, entry)| one.release(entry) != refused.release) {
             return;
         }
         match self.progress(name) {

@@ -237,8 +237,9 @@ fn a_source_that_is_gone() {
 #[test]
 #[rustfmt::skip]
 fn what_is_orphaned_counts_where_nothing_is_carried_out() {
+    type Change = fn(&mut World);
     let (plain, leaves) = (mapping(DATABASES), exit("Delete"));
-    let cases: [(&str, fn(&mut World), &Mapping, bool); 8] = [
+    let cases: [(&str, Change, &Mapping, bool); 8] = [
         ("in sync", |_| {}, &plain, false),
         ("deleted", World::delete_source, &plain, false),
         ("deleted, with an object of an earlier source", |world| { recreate(world); world.delete_source(); }, &plain, true),
