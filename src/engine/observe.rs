@@ -118,14 +118,16 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
     let learned = pipeline.learned.lock();
     let stripped = learned.stripped(&owners(generation, &observed));
     let unanswered = learned.unanswered(&key.cluster, Instant::now());
+    let uncompared = learned.uncompared(key);
     observed.target.was_let_go = learned.was_let_go(key, observed.source_uid(), Instant::now());
     let refused_status = learned.refused_status(key, &generation.mapping);
     drop(learned);
     let kinds = LazyCell::new(|| pipeline.kinds_of(&generation.mapping));
     observed.objects.stripped =
         stripped.into_iter().map(|(reference, known)| (in_version_of(&kinds, reference), known)).collect();
-    let unanswered = unanswered.into_iter().map(|reference| in_version_of(&kinds, reference)).collect();
-    observed.answers = Answers { unanswered, refused_status, ..Answers::default() };
+    let in_version = |all: BTreeSet<Reference>| all.into_iter().map(|one| in_version_of(&kinds, one)).collect();
+    let (unanswered, uncompared) = (in_version(unanswered), in_version(uncompared));
+    observed.answers = Answers { unanswered, uncompared, refused_status, ..Answers::default() };
     // Nothing is decided on a source that is out of sight: nobody reads its large objects.
     let is_out_of_sight = observed.source.is_err() && outlines.0.borrow().is_empty();
     let whole = |kind: &Kind, at: &Key, object: &Object| match is_out_of_sight {

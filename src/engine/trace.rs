@@ -151,8 +151,8 @@ async fn look(pipeline: &Arc<Pipeline>, key: &Key, answers: Answers) -> Result<O
         // It was let go meanwhile: to have looked for it is no reason to remember it.
         pipeline.learned.lock().forget(key);
     }
-    let Answers { unanswered, refused_status, .. } = std::mem::take(&mut observed.answers);
-    observed.answers = Answers { unanswered, refused_status, ..answers };
+    let Answers { unanswered, uncompared, refused_status, .. } = std::mem::take(&mut observed.answers);
+    observed.answers = Answers { unanswered, uncompared, refused_status, ..answers };
     for _ in 0..MAX_ROUNDS {
         let Plan::Act(actions) = plan(&generation.mapping, &observed) else { break };
         let reads = |action: &Action| matches!(action, Action::Read(_) | Action::ReadAnew(_) | Action::LookForSource);

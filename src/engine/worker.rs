@@ -224,6 +224,11 @@ fn ended<'f>(part: Part<'_, 'f>) -> (Run, Facts<'f>) {
     let is_settled = matches!(ended, Ended::InSync) && (is_missing || generation.phase != Phase::DeletionsOnly);
     let stripped = observed.objects.stripped.iter();
     learned.restored(stripped.filter(|(reference, _)| is_settled || observed.is_no_longer_stripped(reference)));
+    let open = causes(&ended);
+    let is_at_rest = matches!(ended, Ended::InSync | Ended::Deferred) || !open.is_empty();
+    let may_write = generation.mode == Mode::Enforce && generation.phase != Phase::DeletionsOnly;
+    let sees_all = is_at_rest && may_write && !open.contains(&Cause::Unknown);
+    learned.leave_uncompared(key, observed.uncompared(is_at_rest, sees_all));
     drop(learned);
     let ended = match (ended, sum.retry) {
         (Ended::Waiting(reasons) | Ended::Blocked(reasons), Some(after)) => Ended::Retry(reasons, after),

@@ -357,9 +357,12 @@ impl<'a> Live<'a> {
         if rule.copy.is_some() && is_fixed(desired, object) {
             return Fit::Fixed;
         }
+        // What the server made of the last write is nobody's drift.
+        let is_just_written = applied > 0 || answers.uncompared.contains(&desired.reference);
         // Ownership labels and annotations are restored, whatever `drift` says.
         let is_the_engines = |path: &str| path == hash_pointer() || is_ownership(path);
-        if applied > 0 || differing.into_iter().any(is_the_engines) { Fit::Differs } else { Fit::Drifted(rule.drift) }
+        let is_drift = !is_just_written && !differing.into_iter().any(is_the_engines);
+        if is_drift { Fit::Drifted(rule.drift) } else { Fit::Differs }
     }
 
     /// How often this very rendering was applied in this reconcile.

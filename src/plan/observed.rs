@@ -170,6 +170,9 @@ pub struct Answers {
     pub failed: BTreeMap<Reference, Reason>,
     /// Deletions without an answer: they may still take effect.
     pub unanswered: BTreeSet<Reference>,
+    /// Written in an earlier reconcile, before a plan has seen what the server made of that.
+    #[serde(default)]
+    pub uncompared: BTreeSet<Reference>,
     /// Related objects that were read past the caches.
     pub read_anew: BTreeSet<Original>,
     /// Whether an uncached read found the source, which the cache does not show.
@@ -634,6 +637,20 @@ impl Observed {
             Some(owned) => owned.stripped_of.is_none(),
             None => self.answers.foreign.get(reference).is_some_and(|object| !known.is(object)),
         }
+    }
+
+    /// Objects that were written, while no plan has seen what the server made of that. `is_at_rest`: the last plan came after the
+    /// last write. `sees_all`: it had every object in sight.
+    pub fn uncompared(&self, is_at_rest: bool, sees_all: bool) -> BTreeSet<Reference> {
+        let Answers { applied, failed, uncompared, .. } = &self.answers;
+        let is_compared = |at: &Reference| match applied.get(at) {
+            Some((_, times)) => is_at_rest || *times > 1,
+            None => sees_all,
+        };
+        let written = applied.keys().chain(uncompared).filter(|at| !is_compared(at));
+        // They may have taken effect.
+        let failed = failed.iter().filter(|(_, why)| why.cause != Cause::Refused).map(|(at, _)| at);
+        written.chain(failed).cloned().collect()
     }
 
     /// Adds what the server answered, so that the next plan starts from it.

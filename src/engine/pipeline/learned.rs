@@ -58,6 +58,8 @@ pub struct Learned {
     pub finalizer: Late,
     /// Deletions without an answer.
     unanswered: BTreeMap<Place, Instant>,
+    /// By source: objects that were written, while no plan has seen what the server made of that.
+    uncompared: BTreeMap<Key, BTreeSet<Reference>>,
     /// Owned objects that were stripped of their ownership annotations, or left the watch, until their source is in sync.
     stripped: BTreeMap<Owner, BTreeMap<Reference, OwnershipRecord>>,
 }
@@ -113,6 +115,7 @@ impl Learned {
             + self.let_go.len()
             + self.missing.len()
             + self.unanswered.len()
+            + self.uncompared.values().map(BTreeSet::len).sum::<usize>()
             + self.stripped.values().map(BTreeMap::len).sum::<usize>()
             + self.dropped.size()
     }
@@ -172,6 +175,7 @@ impl Learned {
     pub fn forget(&mut self, key: &Key) {
         self.missing.remove(key);
         self.refused_status.remove(key);
+        self.uncompared.remove(key);
     }
 
     /// A cluster is engaged. It may have had another name before.
@@ -214,6 +218,7 @@ impl Learned {
             self.dropped.forget(cluster);
             take_of_cluster(&mut self.missing, cluster);
             take_of_cluster(&mut self.refused_status, cluster);
+            take_of_cluster(&mut self.uncompared, cluster);
         }
     }
 
@@ -263,7 +268,21 @@ impl Learned {
     pub fn forget_target(&mut self) {
         self.forget_stripped();
         self.let_go.clear();
+        self.uncompared.clear();
         self.unanswered.retain(|(at, _), _| at.is_some());
+    }
+
+    /// Objects of a source that were written, while no plan has seen what the server made of that.
+    pub fn uncompared(&self, key: &Key) -> BTreeSet<Reference> {
+        self.uncompared.get(key).cloned().unwrap_or_default()
+    }
+
+    pub fn leave_uncompared(&mut self, key: &Key, left: BTreeSet<Reference>) {
+        if left.is_empty() {
+            self.uncompared.remove(key);
+        } else {
+            self.uncompared.insert(key.clone(), left);
+        }
     }
 
     /// Notes which deletions are without an answer now, of those that a reconcile of a cluster's source knew of before and
@@ -436,9 +455,10 @@ mod tests {
         for cluster in ["gone", "lost", "stays"] {
             assert!(!learned.missing(&key(cluster), LATE_CREATE, start).long);
             learned.dropped.note(&key(cluster).cluster, &Arc::from("1"), &["/x"]);
+            learned.leave_uncompared(&key(cluster), BTreeSet::from([known("a", cluster).0]));
         }
         learned.forget_clusters(&[(&key("gone").cluster, "gone"), (&key("lost").cluster, "lost")]);
-        assert_eq!(learned.missing.len(), 1);
+        assert_eq!((learned.missing.len(), learned.uncompared.len()), (1, 1));
         assert!(learned.dropped.of(&key("gone").cluster, "1").is_empty());
         assert!(!learned.dropped.of(&key("stays").cluster, "1").is_empty());
     }

@@ -11,7 +11,7 @@ use crate::mapping::{Kind, Mapping};
 use crate::object::compare::{COMPARED, remove_pointer};
 use crate::object::generation;
 use crate::object::marks::{self, Reference};
-use crate::plan::{Plan, Prune, plan};
+use crate::plan::{Action, Outcome, Plan, Prune, Reason, plan};
 
 /// The mapping does not want `db` of a source with three members.
 const NOT_WANTED: &str = "when: ${{ source.spec.members > 3 }}";
@@ -274,6 +274,42 @@ fn what_a_server_stores_otherwise_is_written_once_and_remembered() {
     let mut world = stores_another_form().with(|world| of_spec(world, "members", json!("7")));
     let reports = said(&world.settle(&db("drift: Report")));
     assert!(reports.contains("was changed at /spec/members"), "{reports}");
+}
+
+/// An answer is lost, or something else changes while the engine waits for it.
+#[test]
+fn what_a_server_makes_of_a_write_that_nobody_compared_is_not_reported_as_drift() {
+    let reports = db("drift: Report");
+    let mut world = fresh().with(|world| world.alters = Some(|object, _| remove_pointer(object, "/spec/size")));
+    let lost = |action: &Action| {
+        action.to_string().starts_with("update Database").then(|| Outcome::Failed(Reason::unseen("no answer")))
+    };
+    let observed = world.observe(&reports);
+    world.settle_from(&reports, observed, usize::MAX, lost);
+    let left = |world: &World| world.rested.as_ref().expect("it came to rest").uncompared(true, false);
+    world.seen.answers.uncompared = left(&world);
+    world.sync(&reports);
+    world.seen.answers.uncompared = left(&world);
+    world.rests(&reports);
+    of_spec(&mut world, "members", json!(7));
+    let told = said(&world.settle(&reports));
+    assert!(told.contains("was changed at /spec/members"), "{told}");
+}
+
+#[test]
+fn a_write_is_compared_by_the_plan_that_comes_after_it() {
+    let (plain, world) = (mapping(DATABASES), synced());
+    let left = |times: usize, is_at_rest: bool, sees_all: bool| {
+        let (mut observed, reference) = (world.observe(&plain), world.reference("Database"));
+        if times == 0 {
+            observed.answers.uncompared.insert(reference);
+        } else {
+            observed.answers.applied.insert(reference, ("of what was rendered".to_owned(), times));
+        }
+        observed.uncompared(is_at_rest, sees_all).len()
+    };
+    assert_eq!([left(0, false, false), left(0, true, false), left(0, true, true)], [1, 1, 0], "written before");
+    assert_eq!([left(1, false, false), left(2, false, false), left(1, true, false)], [1, 0, 0], "written now");
 }
 
 #[test]

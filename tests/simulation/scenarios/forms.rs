@@ -51,6 +51,14 @@ fn a_password_that_was_made_stays() {
     }
 }
 
+/// Nobody has changed it: the answer to the write was lost, or the engine could not look at what came of it.
+#[test]
+fn what_a_server_stores_in_another_form_is_not_reported_as_drift() {
+    let lost = Weather { lost_after: 40, broken: 20, only_writes: true, ..Weather::default() };
+    let steps = [(0, Action::Edit(Edit::Drift("Report"))), (5_000, Action::Weather(lost)), (0, Action::Create(X))];
+    [Kcp, Plain].into_iter().for_each(|sources| holds(&forms(sources, &steps), 16));
+}
+
 /// What admission sets is not written again and again, and what it does not set follows the source.
 #[test]
 fn what_admission_changes_is_left_as_it_is_until_the_source_changes() {
