@@ -148,7 +148,7 @@ fn causes(ended: &Ended) -> Vec<Cause> {
             reasons.0.iter().map(|reason| reason.cause).collect()
         }
         // What would be done changes with what it was planned from.
-        Ended::Observed(..) => vec![Cause::Waiting],
+        Ended::Observed(..) => vec![Cause::Observed],
         _ => Vec::new(),
     }
 }
@@ -746,7 +746,8 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
         }
         Ended::Observed(actions, orphans) => {
             let would: Vec<_> = actions.iter().map(Action::to_string).collect();
-            warn_once(pipeline, key, orphans, &format!("would {} (mode: Observe)", would.join(", ")));
+            let why = format!("would {} (mode: Observe)", would.join(", "));
+            warn_once(pipeline, key, Some(Cause::Observed), orphans, &why);
             Requeue::Done
         }
         Ended::Failed(error) => failed(pipeline, key, error),
@@ -772,12 +773,13 @@ fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
     }
 }
 
-fn warn_once(pipeline: &Pipeline, key: &Key, orphans: bool, why: &str) {
+/// `cause`: as [`Unsettled`] has it.
+fn warn_once(pipeline: &Pipeline, key: &Key, cause: Option<Cause>, orphans: bool, why: &str) {
     let why = shortened(why, MOST_SAID);
     let (of_target, since, is_logged) = (None, Instant::now(), true);
-    let unsettled = Unsettled { cause: None, orphans, why: why.clone(), of_target, since, is_logged };
+    let unsettled = Unsettled { cause, orphans, why: why.clone(), of_target, since, is_logged };
     if pipeline.settled(key, Some(unsettled)) {
-        warn!(why, "not in sync");
+        warn!(reason = cause.map(Cause::as_str), why, "not in sync");
     }
 }
 
@@ -789,7 +791,7 @@ fn failed(pipeline: &Pipeline, key: &Key, error: ApplyError) -> Requeue {
             Requeue::Retry
         }
         ApplyError::Request { source, .. } => {
-            warn_once(pipeline, key, false, &error.to_string());
+            warn_once(pipeline, key, None, false, &error.to_string());
             source.retry_after().map_or(Requeue::Retry, Requeue::RetryAfter)
         }
     }

@@ -121,6 +121,8 @@ crate::mapping::words! {
         Waiting = "Waiting",
         /// A target that cannot be seen: the consumer's status stays as it is.
         Unknown = "Unknown",
+        /// `mode: Observe`: what is planned is told, and not carried out. No plan rests for it, and no condition says so.
+        Observed = "Observed",
     }
 }
 
@@ -136,6 +138,7 @@ impl Cause {
                 | Self::Orphaned
                 | Self::ClaimNotAccepted
                 | Self::Deleting
+                | Self::Observed
         )
     }
 }

@@ -722,6 +722,7 @@ fn message_of(cause: Cause) -> &'static str {
         Cause::StatusFailed => "part of the status could not be computed or written",
         Cause::RequestFailed => "a request to the service's cluster failed; it is repeated",
         Cause::Waiting | Cause::Unknown => "waits for what it depends on",
+        Cause::Observed => "the service only observes the object, and writes nothing",
     }
 }
 

@@ -210,7 +210,8 @@ fn trouble(followed: &Followed) -> Option<Trouble> {
         | Cause::Retained
         | Cause::Orphaned
         | Cause::StatusFailed
-        | Cause::Waiting => Trouble::Failing(why),
+        | Cause::Waiting
+        | Cause::Observed => Trouble::Failing(why),
     })
 }
 

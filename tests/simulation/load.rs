@@ -951,6 +951,10 @@ fn an_observing_mapping_writes_nothing() {
             assert!(net.lock().writes.is_empty());
             let says = |line: &str| line.contains("finalizer") && line.contains("(mode: Observe)");
             assert!(log.text().lines().any(says), "it says what it would do: {}", log.text());
+            let status = engine.instruments.status.latest();
+            let told = status.mappings.iter().flat_map(|one| &one.not_synced);
+            let told: Vec<_> = told.map(|one| (&*one.reason, one.sources)).collect();
+            assert_eq!(told, [("Observed", 1)]);
             engine.try_put(&documents("Enforce")).await;
             net.until_made("it is served", &["x"]).await;
         })

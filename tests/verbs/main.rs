@@ -243,9 +243,9 @@ fn explain_takes_reasons_and_alerts() {
     exit 0
     alert SyncEngineMappingBroken
 
-    More than half of the sources of a mapping are not in sync, without those that left its filter (`Retained`). `sync-engine status --mapping NAME` lists them with
-    their reasons: one reason for nearly all of them is the mapping or its target, not the tenants (unless one tenant has most sources). Reasons (docs/reference.md#reasons)
-    has what to do for each. Was the mapping edited? Go back to the former file first.
+    More than half of the sources of a mapping are not in sync, without those that left its filter (`Retained`) and those that it only observes (`Observed`).
+    `sync-engine status --mapping NAME` lists them with their reasons: one reason for nearly all of them is the mapping or its target, not the tenants (unless one
+    tenant has most sources). Reasons (docs/reference.md#reasons) has what to do for each. Was the mapping edited? Go back to the former file first.
     ");
 }
 

@@ -66,11 +66,12 @@ impl Pipeline {
         self.state.lock().unsettled.contains_key(key)
     }
 
-    /// Whether a source is not in sync for a reason of its own: what is out of sight, or fails for the moment, says nothing.
+    /// Whether a source is not in sync for a reason of its own: what is out of sight, fails for the moment, or is only observed, says
+    /// nothing.
     pub fn is_troubled(&self, key: &Key) -> bool {
         let state = self.state.lock();
         let cause = state.unsettled.get(key).and_then(|how| how.cause);
-        cause.is_some_and(|cause| !matches!(cause, Cause::Unknown | Cause::RequestFailed))
+        cause.is_some_and(|cause| !matches!(cause, Cause::Unknown | Cause::RequestFailed | Cause::Observed))
     }
 
     /// Whether it was left in sync, and nothing about it has changed since.

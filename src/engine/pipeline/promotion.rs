@@ -339,7 +339,9 @@ impl Pipeline {
 fn condition(cause: Option<Cause>) -> Condition {
     let Some(cause) = cause else { return Condition::OutOfSight };
     match cause {
-        Cause::Unknown | Cause::RequestFailed | Cause::TargetChanged | Cause::ClaimNotAccepted => Condition::OutOfSight,
+        Cause::Unknown | Cause::RequestFailed | Cause::TargetChanged | Cause::ClaimNotAccepted | Cause::Observed => {
+            Condition::OutOfSight
+        }
         // It waits for the end of the release, or for its consumer.
         Cause::Held | Cause::Retained | Cause::Orphaned => Condition::InOrder,
         Cause::Waiting | Cause::Deleting | Cause::Stuck => Condition::Behind,

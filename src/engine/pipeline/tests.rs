@@ -1039,6 +1039,25 @@ async fn that_a_source_is_in_sync_again_is_news_where_the_log_has_it_as_not_in_s
     }
 }
 
+/// A rehearsal blames a candidate for no source that was in trouble before: what says nothing of the document in force is no trouble.
+#[tokio::test]
+async fn what_is_out_of_sight_fails_for_the_moment_or_is_only_observed_is_no_trouble() {
+    let pipeline = pipeline(Lease::default());
+    let key = key("x");
+    for (cause, is_troubled) in [
+        (None, false),
+        (Some(Cause::Unknown), false),
+        (Some(Cause::RequestFailed), false),
+        (Some(Cause::Observed), false),
+        (Some(Cause::Retained), true),
+        (Some(Cause::Waiting), true),
+    ] {
+        let (orphans, why, of_target, since) = (false, String::new(), None, Instant::now());
+        pipeline.settled(&key, Some(Unsettled { cause, orphans, why, of_target, since, is_logged: true }));
+        assert_eq!(pipeline.is_troubled(&key), is_troubled, "{cause:?}");
+    }
+}
+
 /// A tenant may take the finalizer off and delete a source at once: nobody sees it with a time of deletion.
 #[tokio::test]
 async fn a_deletion_that_an_event_told_is_evidence_and_what_a_list_lacks_is_none() {
