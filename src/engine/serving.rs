@@ -423,12 +423,15 @@ impl Engine {
         }
     }
 
+    pub(super) fn is_home_lost(&self) -> bool {
+        self.targets.get(&self.shared.settings.home).is_some_and(|home| home.is_lost())
+    }
+
     /// Whether home cannot be reached, which has to name a document before a target does.
     fn lacks_home(&self, name: &str) -> bool {
-        let is_lost = self.targets.get(&self.shared.settings.home).is_some_and(|home| home.is_lost());
         let is_named_there = |pipeline: &Arc<Pipeline>| home_of_list(pipeline, &pipeline.generation()).is_some();
         let is_edit = |(_, entry): (&InForce, &Entry)| !is_removal(entry);
-        is_lost && self.waiting(name).is_some_and(is_edit) && self.pipelines_of(name).any(is_named_there)
+        self.is_home_lost() && self.waiting(name).is_some_and(is_edit) && self.pipelines_of(name).any(is_named_there)
     }
 
     /// What is held of a document that waits.

@@ -292,8 +292,12 @@ impl Engine {
     /// What comes next of a candidate that the limits of the document in force let pass.
     pub(super) fn next_step(&mut self, name: &str) -> Next {
         let Some((one, entry)) = self.waiting(name) else { return Next::Unchanged };
+        let has_home = self.shared.settings.home_connection().is_some();
+        let is_untold = has_home && !self.are_releases_known();
+        let untold = || Next::GoesOn(Why::Unknown("the home cluster has not told yet how far releases are".to_owned()));
         if is_removal(entry) {
-            return Next::Passes;
+            // A person may have rejected it. Home that is lost, which needs not record it, holds up no removal.
+            return if is_untold && !self.is_home_lost() { untold() } else { Next::Passes };
         }
         let (in_force, candidate) = (one.document(), entry.mapping.clone());
         if let Some(why) = self.writes_beside(name, &candidate) {
@@ -301,9 +305,8 @@ impl Engine {
         }
         let waves = &in_force.release.waves;
         let is_approved = one.is_approved(entry);
-        let has_home = self.shared.settings.home_connection().is_some();
-        if has_home && !self.are_releases_known() {
-            return Next::GoesOn(Why::Unknown("the home cluster has not told yet how far releases are".to_owned()));
+        if is_untold {
+            return untold();
         }
         let release = document_hash(&candidate.text, &in_force.text);
         let (of, progress) = (document_hash(&in_force.text, ""), self.progress(name));
@@ -765,6 +768,19 @@ mod tests {
             engine.follow_releases();
             assert_eq!(engine.ledger("first"), ledger.as_ref());
         }
+    }
+
+    /// Another process led when a person rejected it.
+    #[tokio::test]
+    async fn a_removal_waits_until_home_has_told_what_a_person_rejected() {
+        let (mut engine, _) = engine(&[DEFAULT_TARGET]);
+        write(&mut engine, document("first", "ConfigMap", "  lifecycle: {onMappingRemoved: Delete}\n"));
+        store(&engine.pipelines_of("first").next().expect("it runs").clone(), "");
+        engine.files = Arc::default();
+        engine.update();
+        assert!(matches!(engine.next_step("first"), Next::GoesOn(Why::Unknown(_))));
+        home_says(&mut engine, None);
+        assert!(matches!(engine.next_step("first"), Next::Passes));
     }
 
     /// A backup of home brings back its record and the name in the state store: nothing is under way that would be looked after.
