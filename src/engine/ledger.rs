@@ -165,13 +165,15 @@ impl Engine {
         });
     }
 
-    /// Whether something may be held that is not known yet: a process that starts has planned no source.
+    /// Whether something may be held that is not known yet: a process that starts has planned no source, and a mapping may run only once
+    /// a cluster of a fleet comes into sight.
     fn may_hold(&self, name: &str) -> bool {
         let is_open = self.ledgers.contains_key(name);
         let may_ask = |pipeline: &Arc<Pipeline>| {
             pipeline.unconfirmed().is_some() || !pipeline.asked().is_empty() || (is_open && !pipeline.is_planned())
         };
-        !self.are_releases_known() || self.pipelines_of(name).any(may_ask)
+        let mut running = self.pipelines_of(name).peekable();
+        !self.are_releases_known() || running.peek().is_none() || running.any(may_ask)
     }
 
     /// What is held of a mapping.

@@ -62,6 +62,29 @@ async fn a_mapping_that_waits_for_the_edit_of_another_one_waits_also_while_its_t
     assert_eq!(running(&engine), ["first"]);
 }
 
+/// The record of what is held would be deleted otherwise, with what a person decided on it, at each start of an engine whose targets are
+/// found later.
+#[tokio::test]
+async fn whether_a_mapping_holds_anything_is_not_known_before_it_runs() {
+    for (more, runs) in [("", true), ("  target: {cluster: elsewhere}\n", false)] {
+        let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
+        let readable = [("first.yaml".to_owned(), document("first", "ConfigMap", more).into_bytes())].into();
+        engine.files = Arc::new(Files { readable, ..Files::default() });
+        engine.update();
+        let pipelines: Vec<Arc<Pipeline>> = engine.pipelines_of("first").cloned().collect();
+        assert_eq!(!pipelines.is_empty(), runs);
+        for pipeline in pipelines {
+            let generation = pipeline.generation();
+            let (document, resource_version) = (generation.mapping.text.clone(), "1".to_owned());
+            pipeline.confirm(&generation, Ok(Inventory { document, resource_version, ..Inventory::default() }));
+        }
+        let (term, asked) = (Some(engine.shared.lease.number()), engine.releases.borrow().asked);
+        engine.releases_known(Releases { term, asked, ..Releases::default() });
+        engine.tell_held();
+        assert_eq!(engine.all_held.borrow().contains_key("first"), runs, "{more}");
+    }
+}
+
 #[tokio::test]
 async fn a_mapping_that_is_removed_before_it_ran_is_forgotten() {
     let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
