@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::{Notify, OwnedMutexGuard, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -452,34 +453,16 @@ pub async fn other_version(endpoint: &Endpoint, resource: &Resource) -> Result<O
         return Ok(None);
     }
     let Some(found) = definition(endpoint, resource).await? else { return Ok(None) };
-    let Definition { spec } = endpoint.parse(&found)?;
-    Ok(spec.served_instead(&resource.version))
+    let found: Value = endpoint.parse(&found)?;
+    Ok(served_instead(&found, &resource.version))
 }
 
-#[derive(Deserialize)]
-struct Definition {
-    spec: DefinitionSpec,
-}
-
-#[derive(Deserialize)]
-struct DefinitionSpec {
-    versions: Vec<DefinedVersion>,
-}
-
-#[derive(Deserialize)]
-struct DefinedVersion {
-    name: String,
-    served: bool,
-    storage: bool,
-}
-
-impl DefinitionSpec {
-    /// The one in which objects are stored comes first.
-    fn served_instead(self, version: &str) -> Option<String> {
-        let served: Vec<DefinedVersion> = self.versions.into_iter().filter(|one| one.served).collect();
-        let is_served = served.iter().any(|one| one.name == version);
-        served.into_iter().filter(|_| !is_served).min_by_key(|one| !one.storage).map(|one| one.name)
-    }
+/// The version that a definition serves where it does not serve this one. The one in which objects are stored comes first.
+fn served_instead(definition: &Value, version: &str) -> Option<String> {
+    let served = || definition["spec"]["versions"].as_array().into_iter().flatten().filter(|one| one["served"] == true);
+    let is_served = served().any(|one| one["name"] == version);
+    let other = served().filter(|_| !is_served).min_by_key(|one| one["storage"] != true)?;
+    other["name"].as_str().map(str::to_owned)
 }
 
 /// Whether no CustomResourceDefinition has a resource, in any version.
@@ -501,6 +484,7 @@ async fn definition(endpoint: &Endpoint, resource: &Resource) -> Result<Option<R
 #[cfg(test)]
 pub mod tests {
     use futures::FutureExt;
+    use serde_json::json;
 
     use super::*;
     use crate::multicluster::connection::{ConnectionError, ConnectionSource, ConnectionSpec, Held, Process};
@@ -522,10 +506,9 @@ pub mod tests {
 
     #[test]
     fn a_kind_whose_version_is_not_served_is_followed_in_the_one_in_which_it_is_stored() {
-        let spec = |versions: &[(&str, bool, bool)]| {
-            let of =
-                |&(name, served, storage): &(&str, bool, bool)| DefinedVersion { name: name.into(), served, storage };
-            DefinitionSpec { versions: versions.iter().map(of).collect() }
+        let definition = |versions: &[(&str, bool, bool)]| {
+            let of = |(name, served, storage): &(&str, bool, bool)| json!({"name": name, "served": served, "storage": storage});
+            json!({"spec": {"versions": versions.iter().map(of).collect::<Vec<_>>()}})
         };
         for (versions, instead) in [
             (&[("v1", true, true), ("v2", true, false)][..], None),
@@ -534,7 +517,7 @@ pub mod tests {
             (&[("v2", true, true)], Some("v2")),
             (&[("v1", false, true), ("v2", false, false)], None),
         ] {
-            assert_eq!(spec(versions).served_instead("v1").as_deref(), instead, "{versions:?}");
+            assert_eq!(served_instead(&definition(versions), "v1").as_deref(), instead, "{versions:?}");
         }
     }
 
