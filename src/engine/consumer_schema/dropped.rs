@@ -46,14 +46,9 @@ impl DroppedFields {
         self.clusters.len()
     }
 
-    /// Forgets what the clusters drop of which this holds, and says which of them drop something.
-    pub fn forget_all(&mut self, holds: impl Fn(&ClusterName) -> bool) -> Vec<ClusterName> {
-        self.clusters.extract_if(.., |cluster, _| holds(cluster)).map(|(cluster, _)| cluster).collect()
-    }
-
-    /// The cluster is no longer engaged.
-    pub fn forget(&mut self, cluster: &ClusterName) {
-        self.clusters.remove(cluster);
+    /// The cluster is no longer engaged, or has another schema. `true`: it dropped something.
+    pub fn forget(&mut self, cluster: &ClusterName) -> bool {
+        self.clusters.remove(cluster).is_some()
     }
 }
 

@@ -99,9 +99,10 @@ impl Learned {
     /// What the servers of these clusters dropped or refused of a status is forgotten: they go by another schema. Gives those of which
     /// something was known.
     pub fn forget_status(&mut self, clusters: &BTreeSet<ClusterName>) -> Vec<ClusterName> {
-        let refused = |cluster: &&ClusterName| !take_of_cluster(&mut self.refused_status, cluster).is_empty();
-        let refused: Vec<ClusterName> = clusters.iter().filter(refused).cloned().collect();
-        self.dropped.forget_all(|cluster| clusters.contains(cluster)).into_iter().chain(refused).collect()
+        let was_known = |cluster: &&ClusterName| {
+            self.dropped.forget(cluster) | !take_of_cluster(&mut self.refused_status, cluster).is_empty()
+        };
+        clusters.iter().filter(was_known).cloned().collect()
     }
 
     /// How many facts are known. Those that no longer count are forgotten first.
