@@ -426,7 +426,8 @@ impl Attendant {
 
     fn report(&self, problems: &[Problem]) {
         if problems.is_empty() {
-            return self.shared.instruments.health.remove(COMPONENT);
+            self.shared.instruments.health.remove(COMPONENT);
+            return;
         }
         let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
         // That something is held is a condition of the mapping.

@@ -34,7 +34,7 @@ impl Engine {
                         self.tell_provider(Some(mapping), true, "LossesHeld", message);
                     }
                 }
-                None => self.shared.instruments.health.remove(&component),
+                None => drop(self.shared.instruments.health.remove(&component)),
             }
         }
     }
@@ -89,7 +89,8 @@ impl Engine {
         let pairs: Vec<String> = pairs.map(|(one, other)| format!("`{}` and `{}`", one.name, other.name)).collect();
         let health = &self.shared.instruments.health;
         if pairs.is_empty() {
-            return health.remove(ALIASES);
+            health.remove(ALIASES);
+            return;
         }
         let why = format!(
             "the connections {} lead to one cluster: it is watched twice, and the limit of requests at a time counts for \

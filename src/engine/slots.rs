@@ -203,7 +203,7 @@ impl Engine {
             let all: Vec<_> = self.pipelines_of(name).map(|pipeline| pipeline.generation().target.clone()).collect();
             let (what, health) = (doubles(name), &self.shared.instruments.health);
             let is_news = match double(&all) {
-                None => health.ends(&what),
+                None => health.remove(&what),
                 Some(condition) => {
                     let why = condition.message.clone();
                     let is_news = health.set(&what, condition);

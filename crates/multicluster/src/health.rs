@@ -107,13 +107,8 @@ impl Health {
         true
     }
 
-    /// Forgets a component that is no longer there to be waited for.
-    pub fn remove(&self, component: &str) {
-        self.ends(component);
-    }
-
-    /// The same. Answers whether it was there.
-    pub fn ends(&self, component: &str) -> bool {
+    /// Forgets a component that is no longer there to be waited for. Answers whether it was.
+    pub fn remove(&self, component: &str) -> bool {
         let was_there = self.entries.lock().remove(component).is_some();
         if was_there {
             self.changes.advance();

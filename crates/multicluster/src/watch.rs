@@ -634,7 +634,7 @@ impl Shared {
     fn report_bodies(&self) {
         match self.endpoint.connection().budget().bodies().condition() {
             None => {}
-            Some(Ok(())) => self.health.remove(LARGE_OBJECTS),
+            Some(Ok(())) => drop(self.health.remove(LARGE_OBJECTS)),
             Some(Err(clusters)) => drop(self.health.set(LARGE_OBJECTS, Condition::degraded(clusters))),
         }
     }
