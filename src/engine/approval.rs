@@ -244,12 +244,6 @@ impl Approvals {
         self.0.delete_config_map(&self.name(&record.mapping, RECORD), &record.uid, &record.resource_version).await
     }
 
-    /// What a person rejected of exactly this record, and the digest of that.
-    async fn rejection(&self, record: &Record) -> Result<Option<Approval>, RequestError> {
-        let approval = self.approval(&record.mapping).await?;
-        Ok(approval.filter(|approval| approval.decision == Decision::Reject && approval.is_of(record, &self.0.engine)))
-    }
-
     async fn approval(&self, mapping: &str) -> Result<Option<Approval>, RequestError> {
         let found = self.0.config_map(&self.name(mapping, APPROVAL)).await?;
         Ok(found.and_then(|config_map| {
@@ -389,9 +383,6 @@ fn kept_releases(found: &[Value]) -> Result<BTreeMap<String, Progress>, Problem>
     each.filter_map(Result::transpose).collect()
 }
 
-/// The ConfigMaps there, how far they say that releases are, and what people rejected, by mapping.
-type Home = (Vec<Value>, BTreeMap<String, Progress>, Vec<(String, Approval)>);
-
 impl Attendant {
     /// Runs until it is dropped.
     pub async fn run(mut self) {
@@ -447,36 +438,17 @@ impl Attendant {
             return vec![problem];
         }
         if recorded.is_outdated(term, releases.asked) {
-            let asked = releases.asked;
-            match self.read_home().await {
-                Ok((found, releases, rejections)) => {
-                    let mappings = found.iter().filter_map(Record::read).map(|record| record.mapping).collect();
-                    let term = Some(term);
-                    let known = Releases { term, asked, progress: releases.clone() };
-                    let mut rejected = BTreeMap::new();
-                    // First: once releases are known, an edit that nothing holds any more is released.
-                    for (mapping, Approval { digest, held, decision }) in rejections {
-                        rejected.insert(mapping.clone(), digest);
-                        let _ = self.events.send(Event::Decided(mapping, held, decision)).await;
-                    }
-                    let _ = self.events.send(Event::Releases(known)).await;
-                    let (looked, unanswered) = (Some(Instant::now()), std::mem::take(&mut recorded.unanswered));
-                    let before = Recorded { unanswered, term, asked, looked, ..Recorded::default() };
-                    *recorded = Recorded { mappings, releases, rejected, ..before };
-                    // What was wanted before goes by another record: the engine says what is wanted now.
-                    return Vec::new();
-                }
-                Err(problem) => return vec![problem],
-            }
+            // What was wanted before goes by another record: the engine says what is wanted now.
+            return self.read_home(term, releases.asked, recorded).await.err().into_iter().collect();
         }
         let mut problems = Vec::new();
         if releases.term == Some(term) {
             problems.extend(self.record_releases(&releases.progress, recorded).await);
         }
-        if problems.iter().any(Problem::is_of_all) {
-            return problems;
-        }
         for (mapping, held) in held {
+            if problems.iter().any(Problem::is_of_all) {
+                break;
+            }
             if held.is_none() {
                 recorded.unrecorded.remove(mapping);
             }
@@ -485,11 +457,7 @@ impl Attendant {
                 None if recorded.mappings.contains(mapping) => self.end(mapping, recorded).await,
                 None => Ok(()),
             };
-            let is_of_all = result.as_ref().is_err_and(Problem::is_of_all);
             problems.extend(result.err());
-            if is_of_all {
-                break;
-            }
         }
         problems
     }
@@ -577,16 +545,29 @@ impl Attendant {
         Ok(())
     }
 
-    /// What home has, and what people rejected of that, by mapping.
-    async fn read_home(&self) -> Result<Home, Problem> {
-        let approvals = self.reading();
+    /// Tells of what home has, and of what people rejected of that.
+    async fn read_home(&self, term: u64, asked: u64, recorded: &mut Recorded) -> Result<(), Problem> {
+        let (approvals, engine) = (self.reading(), &self.shared.settings.engine);
         let found = approvals.kept().await.map_err(Problem::Unread)?;
-        let (releases, mut rejections) = (kept_releases(&found)?, Vec::new());
+        let (term, releases) = (Some(term), kept_releases(&found)?);
+        let (mut mappings, mut rejections) = (BTreeSet::new(), Vec::new());
         for record in found.iter().filter_map(Record::read) {
-            let rejection = approvals.rejection(&record).await.map_err(Problem::Unread)?;
-            rejections.extend(rejection.map(|rejection| (record.mapping, rejection)));
+            let approval = approvals.approval(&record.mapping).await.map_err(Problem::Unread)?;
+            let rejection = approval.filter(|one| one.decision == Decision::Reject && one.is_of(&record, engine));
+            rejections.extend(rejection.map(|one| (record.mapping.clone(), one)));
+            mappings.insert(record.mapping);
         }
-        Ok((found, releases, rejections))
+        let mut rejected = BTreeMap::new();
+        // First: once releases are known, an edit that nothing holds any more is released.
+        for (mapping, Approval { digest, held, decision }) in rejections {
+            rejected.insert(mapping.clone(), digest);
+            let _ = self.events.send(Event::Decided(mapping, held, decision)).await;
+        }
+        let known = Releases { term, asked, progress: releases.clone() };
+        let _ = self.events.send(Event::Releases(known)).await;
+        let (looked, unanswered) = (Some(Instant::now()), std::mem::take(&mut recorded.unanswered));
+        *recorded = Recorded { mappings, releases, term, asked, unanswered, looked, rejected, ..Recorded::default() };
+        Ok(())
     }
 
     /// Who only reads needs no permit.
