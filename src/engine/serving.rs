@@ -490,10 +490,9 @@ impl Engine {
             self.rehearse(name);
             return false;
         }
-        let (in_force, (candidate, phase)) = (one.mapping.clone(), one.next(entry));
         let ledger = self.ledger_of(name, one, entry);
-        if ledger.is_some() && self.shared.settings.home_connection().is_some() && phase == Phase::Active {
-            let progress = Progress { ledger, ..self.progress_of(name, &in_force, &candidate, Released) };
+        if ledger.is_some() && self.shared.settings.home_connection().is_some() && one.departure(entry).is_none() {
+            let progress = Progress { ledger, ..self.progress_of(name, one, entry, Released) };
             self.set_progress(name, Some(progress));
             self.in_force.get_mut(name).into_iter().for_each(InForce::waits_no_more);
             return false;

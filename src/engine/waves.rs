@@ -216,30 +216,29 @@ impl Engine {
 
     /// What runs does what the document in force did: that is released over the candidate, which goes no further.
     fn take_back(&self, name: &str, in_force: &Mapping, progress: &Progress) {
-        let ledger = match progress.stage {
-            // It went back before: what may go since then is recorded.
-            Stage::Refused(_) => progress.ledger.clone(),
-            Stage::Wave(_) | Stage::Released => Some(self.ledger_back(name, in_force, progress)),
-        };
         let back = Progress {
             release: document_hash(&in_force.text, &progress.candidate),
             in_force: document_hash(&progress.candidate, ""),
             candidate: in_force.text.to_string(),
             stage: Stage::Released,
-            ledger,
+            ledger: self.ledger_back(name, in_force, progress),
         };
         self.set_progress(name, Some(back));
     }
 
     /// What may go of what only a candidate made that a part of the sources has followed. What home has of the ledger before counts:
     /// a process that has just started has opened none.
-    fn ledger_back(&self, name: &str, in_force: &Mapping, progress: &Progress) -> Ledger {
+    fn ledger_back(&self, name: &str, in_force: &Mapping, progress: &Progress) -> Option<Ledger> {
+        if matches!(progress.stage, Stage::Refused(_)) {
+            // It went back before: what may go since then is recorded.
+            return progress.ledger.clone();
+        }
         let before = progress.ledger.as_ref().map(|ledger| ledger.former.clone()).unwrap_or_default();
         let former = before.iter().cloned().chain([progress.candidate.clone()]).collect();
         let objects: usize = self.pipelines_of(name).map(|pipeline| pipeline.objects()).sum();
         let copies = self.pipelines_of(name).next().map_or(0, |pipeline| pipeline.copies());
         let most = in_force.release.max_lost.most(objects + copies);
-        Ledger::new(document_hash(&in_force.text, &progress.candidate), former, most)
+        Some(Ledger::new(document_hash(&in_force.text, &progress.candidate), former, most))
     }
 
     fn follow_release(&mut self, name: &str, Progress { release, candidate, stage, ledger, .. }: Progress) {
@@ -308,7 +307,7 @@ impl Engine {
         if is_untold {
             return untold();
         }
-        let release = document_hash(&candidate.text, &in_force.text);
+        let release = one.release(entry);
         let (of, progress) = (document_hash(&in_force.text, ""), self.progress(name));
         let is_taken_back = |recorded: &Progress| {
             recorded.in_force != of && progress.as_ref() != Some(recorded) && is_left_to(&in_force, recorded)
@@ -337,10 +336,10 @@ impl Engine {
             // Another text takes the place of the one that sources follow: with the same sources.
             Some(Progress { stage: Stage::Wave(underway), .. }) => {
                 let stage = Stage::Wave(Underway { passed: 0, ..underway });
-                self.set_progress(name, Some(self.progress_of(name, &in_force, &candidate, stage)));
+                self.set_progress(name, Some(self.progress_of(name, one, entry, stage)));
                 Next::Unchanged
             }
-            _ => self.begin(name, &candidate, 0),
+            _ => self.begin(name, 0),
         }
     }
 
@@ -359,12 +358,13 @@ impl Engine {
     }
 
     /// Begins a wave, or the first one after it that has a source of which the candidate makes something else.
-    fn begin(&mut self, name: &str, candidate: &Arc<Mapping>, from: usize) -> Next {
-        let in_force = self.in_force[name].document();
+    fn begin(&mut self, name: &str, from: usize) -> Next {
+        let Some((one, entry)) = self.waiting(name) else { return Next::Unchanged };
+        let in_force = one.document();
         let waves = &in_force.release.waves;
-        let before = self.conditions(name, candidate, &waves[..from]);
-        let changes = |key: &Key| !before.contains_key(key) && self.in_force[name].changes(key);
-        let mut all = (from..waves.len()).map(|wave| (wave, self.conditions(name, candidate, &waves[..=wave])));
+        let before = self.conditions(name, &entry.mapping, &waves[..from]);
+        let changes = |key: &Key| !before.contains_key(key) && one.changes(key);
+        let mut all = (from..waves.len()).map(|wave| (wave, self.conditions(name, &entry.mapping, &waves[..=wave])));
         let Some((wave, members)) = all.find(|(_, members)| members.keys().any(changes)) else {
             // Nobody is left whom the candidate changes.
             return Next::Passes;
@@ -372,9 +372,8 @@ impl Engine {
         let tally: Tally = members.into_values().collect();
         let (failing, out_of_sight) = (tally.failing() + tally.anyway, tally.out_of_sight);
         let stage = Stage::Wave(Underway { wave, failing, out_of_sight, passed: 0 });
-        self.set_progress(name, Some(self.progress_of(name, &in_force, candidate, stage)));
-        let generation = self.catalog.mapping(name).map_or(0, |entry| entry.generation);
-        let effect = self.in_force[name].effect();
+        self.set_progress(name, Some(self.progress_of(name, one, entry, stage)));
+        let (generation, effect) = (entry.generation, one.effect());
         let begins = format!("wave {} of {}: {}", wave + 1, waves.len(), following(tally.sources));
         let text = format!("mapping {name}: generation {generation} begins {begins}; the release: {effect}");
         info!(mapping = name, generation, wave = begins, effect, "a wave begins");
@@ -406,7 +405,7 @@ impl Engine {
         let text = format!("wave {} of {}: {}", number + 1, release.waves.len(), following(tally.sources));
         match verdict {
             Verdict::Passed if is_last => Next::Passes,
-            Verdict::Passed => self.begin(name, candidate, number + 1),
+            Verdict::Passed => self.begin(name, number + 1),
             Verdict::Waits(why) => {
                 // Another process repeats a tenth of the soak at most.
                 if passed >= underway.passed + (wave.soak.as_secs() / 10).max(1) && passed < wave.soak.as_secs() {
@@ -427,7 +426,7 @@ impl Engine {
                 }
                 match self.waiting(name).is_some_and(|(one, entry)| one.is_gate_approved(entry)) {
                     true if is_last => Next::Passes,
-                    true => self.begin(name, candidate, number + 1),
+                    true => self.begin(name, number + 1),
                     false => Next::GoesOn(Why::Held(format!("{text}; its gate failed: {why}"))),
                 }
             }
@@ -435,11 +434,11 @@ impl Engine {
     }
 
     /// What is to be recorded of a release. What is left of the ledger before stays.
-    pub(super) fn progress_of(&self, name: &str, in_force: &Mapping, candidate: &Mapping, stage: Stage) -> Progress {
+    pub(super) fn progress_of(&self, name: &str, one: &InForce, entry: &Entry, stage: Stage) -> Progress {
         Progress {
-            release: document_hash(&candidate.text, &in_force.text),
-            in_force: document_hash(&in_force.text, ""),
-            candidate: candidate.text.to_string(),
+            release: one.release(entry),
+            in_force: document_hash(&one.document().text, ""),
+            candidate: entry.mapping.text.to_string(),
             stage,
             ledger: self.ledger(name).cloned(),
         }
@@ -452,7 +451,7 @@ impl Engine {
 
     /// The sources of the waves so far follow the document in force again, and the candidate is refused until its text changes
     /// or a person approves it.
-    pub(super) fn refuse_candidate(&mut self, name: &str, why: &str) {
+    fn refuse_candidate(&mut self, name: &str, why: &str) {
         error!(mapping = name, why, "the document in the file is refused: all sources follow the one in force");
         let text = format!("all sources follow the document in force: {why}");
         self.tell_provider(Some(name), true, "DocumentReturned", text);
@@ -466,17 +465,11 @@ impl Engine {
     /// The candidate is refused. What only the sources of the waves have goes within the limits of the document in force.
     fn set_refused(&self, name: &str, why: &str) {
         let Some((one, entry)) = self.waiting(name) else { return };
-        let in_force = one.document();
-        let refused = self.progress_of(name, &in_force, &entry.mapping, Stage::Refused(why.to_owned()));
-        let refused = Progress { release: one.release(entry), ..refused };
-        let known = self.progress(name);
-        let ledger = match known {
-            Some(known) if known.in_force == refused.in_force && known.stage.wave().is_some() => {
-                Some(self.ledger_back(name, &in_force, &known))
-            }
-            // It went back, and home may not have recorded that yet.
-            Some(known) if known.in_force == refused.in_force && matches!(known.stage, Stage::Refused(_)) => {
-                known.ledger
+        let refused = self.progress_of(name, one, entry, Stage::Refused(why.to_owned()));
+        let ledger = match self.progress(name) {
+            // It may have gone back, which home has not recorded yet.
+            Some(known) if known.in_force == refused.in_force && known.stage != Stage::Released => {
+                self.ledger_back(name, &one.document(), &known)
             }
             // What the document in force may still take away: without a file, it takes nothing, and its ledger is at home alone.
             Some(known) if is_removal(entry) => known.ledger,
