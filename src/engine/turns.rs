@@ -130,36 +130,26 @@ mod tests {
         assert_eq!(turns.room.available_permits(), 2);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn who_has_room_is_woken_by_its_work_alone() {
-        let (turns, mut polls) = (Turns::of(1), 0);
-        let mut taken = pin!(turns.take(sleep(SLOW * 4)));
-        poll_fn(|cx| {
-            polls += 1;
-            taken.as_mut().poll(cx)
-        })
-        .await;
-        assert_eq!(polls, 2, "it begins, and it ends");
-    }
     /// All mappings together may have thousands of sources that wait, and one slow server for all of them.
     #[tokio::test(start_paused = true)]
-    async fn who_waits_is_not_woken_for_the_turns_of_others() {
-        const WAITING: usize = 100;
-        let (turns, polls, mut all) = (Arc::new(Turns::of(1)), Arc::new(AtomicUsize::new(0)), JoinSet::new());
-        for _ in 0..WAITING {
-            let (turns, polls) = (turns.clone(), polls.clone());
-            all.spawn(async move {
-                let mut taken = pin!(turns.take(sleep(SLOW * 4)));
-                poll_fn(|cx| {
-                    polls.fetch_add(1, Ordering::Relaxed);
-                    taken.as_mut().poll(cx)
-                })
-                .await;
-            });
+    async fn nobody_is_woken_for_the_turns_of_others() {
+        // Alone, it begins and it ends. One of many asks, its turn is the next one, it has room, and it ends.
+        for (number, each) in [(1, 2), (100, 4)] {
+            let (turns, polls, mut all) = (Arc::new(Turns::of(1)), Arc::new(AtomicUsize::new(0)), JoinSet::new());
+            for _ in 0..number {
+                let (turns, polls) = (turns.clone(), polls.clone());
+                all.spawn(async move {
+                    let mut taken = pin!(turns.take(sleep(SLOW * 4)));
+                    poll_fn(|cx| {
+                        polls.fetch_add(1, Ordering::Relaxed);
+                        taken.as_mut().poll(cx)
+                    })
+                    .await;
+                });
+            }
+            all.join_all().await;
+            let polls = polls.load(Ordering::Relaxed);
+            assert!(polls <= each * number, "{polls} of {number}");
         }
-        all.join_all().await;
-        // It asks, its turn is the next one, it has room, and it ends.
-        let polls = polls.load(Ordering::Relaxed);
-        assert!(polls <= 4 * WAITING, "{polls}");
     }
 }
