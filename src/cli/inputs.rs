@@ -104,23 +104,19 @@ pub(super) fn catalog(files: &Files) -> Catalog {
 /// # Errors
 /// Everything that is wrong, or that there is no mapping.
 pub(super) fn sound(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
-    let catalog = all_good(mappings(paths)?, paths)?;
+    let catalog = all_good(&only_ours(mappings(paths)?), paths)?;
     if catalog.mappings().next().is_none() {
         return Err(Misconfigured(format!("there is no mapping in {}", listed(paths))));
     }
     Ok(catalog)
 }
 
-/// The same where the files of all mappings may be gone.
+/// The same of files that were read, where there may be no mapping.
 ///
 /// # Errors
 /// Everything that is wrong.
-pub(super) fn sound_if_any(paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
-    all_good(mappings_if_any(paths)?, paths)
-}
-
-fn all_good(files: Files, paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
-    let catalog = catalog(&only_ours(files));
+pub(super) fn all_good(files: &Files, paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
+    let catalog = catalog(files);
     match errors(&catalog) {
         Some(errors) => Err(Misconfigured(format!("not every mapping in {} can be used\n\n{errors}", listed(paths)))),
         None => Ok(catalog),

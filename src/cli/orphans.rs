@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 
 use super::live::{Finding, LiveArguments, Outcome, no_state_store, report, say_unread, survey, take_away};
 use super::{Exit, Misconfigured, ask, inputs, progress};
-use crate::catalog::{Catalog, Standing};
+use crate::catalog::{Catalog, Files, Standing};
 use crate::engine::DEFAULT_TARGET;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::inventory::Inventory;
@@ -78,39 +78,13 @@ pub(super) fn orphans(arguments: &OrphansArguments) -> anyhow::Result<Exit> {
 impl OrphansArguments {
     /// The mappings of files and state stores, and how to read their clusters. The file of each of them may be gone.
     fn open_retained(&self) -> anyhow::Result<(Catalog, Surveyor)> {
-        let own = inputs::sound_if_any(&self.live.from.mappings)?;
+        let paths = &self.live.from.mappings;
+        let files = inputs::only_ours(inputs::mappings_if_any(paths)?);
+        let own = inputs::all_good(&files, paths)?;
         let mut surveyor = self.live.connections.surveyor_of(&self.live.which, &own)?;
-        let all = ask(self.retained(&own, &surveyor))?;
+        let all = ask(retained(&files, &own, &surveyor))?;
         surveyor.providers = all.provider_kinds();
         Ok((all, surveyor))
-    }
-
-    /// The catalog with the mappings that only state stores know.
-    async fn retained(&self, own: &Catalog, surveyor: &Surveyor) -> anyhow::Result<Catalog> {
-        let mut targets: BTreeSet<&str> = own.mappings().map(|(_, one)| surveyor.target_name(&one.mapping)).collect();
-        targets.insert(&surveyor.home);
-        targets.extend(surveyor.connections.contains_key(DEFAULT_TARGET).then_some(DEFAULT_TARGET));
-        let mut documents = BTreeMap::new();
-        let unseen = |why: Unseen| Misconfigured(format!("the state stores cannot be read: {why}"));
-        let endpoint = |name: &str| Ok((name.to_owned(), surveyor.connection(name).map_err(unseen)?.endpoint()));
-        let targets = targets.into_iter().map(endpoint).collect::<Result<BTreeMap<_, _>, Misconfigured>>()?;
-        for (target, stores) in surveyor.stores(&targets).await {
-            let unread = |why| Misconfigured(format!("target `{target}`: the state stores cannot be read: {why}"));
-            let stores = stores.map_err(unread)?;
-            let of_store = |store: Inventory| (store.mapping.clone(), store.documents());
-            documents.extend(stores.into_iter().map(of_store));
-        }
-        let files = inputs::only_ours(inputs::mappings_if_any(&self.live.from.mappings)?);
-        let (all, _) = Catalog::default().update(&files, &documents);
-        for (name, _) in all.mappings().filter(|(_, entry)| entry.standing == Standing::Retained) {
-            progress::say(&format!(
-                "mapping `{name}`: its file is gone; its last document is read from the state store"
-            ));
-        }
-        if all.mappings().next().is_none() {
-            progress::say(&no_state_store(surveyor, targets.keys()));
-        }
-        Ok(all)
     }
 
     fn selects(&self, orphan: &Orphan) -> bool {
@@ -133,6 +107,31 @@ impl OrphansArguments {
         missing.iter().for_each(|name| eprintln!("refused: {name}: it is not orphaned, or not for this reason"));
         !missing.is_empty()
     }
+}
+
+/// The catalog with the mappings that only state stores know.
+async fn retained(files: &Files, own: &Catalog, surveyor: &Surveyor) -> anyhow::Result<Catalog> {
+    let mut targets: BTreeSet<&str> = own.mappings().map(|(_, one)| surveyor.target_name(&one.mapping)).collect();
+    targets.insert(&surveyor.home);
+    targets.extend(surveyor.connections.contains_key(DEFAULT_TARGET).then_some(DEFAULT_TARGET));
+    let mut documents = BTreeMap::new();
+    let unseen = |why: Unseen| Misconfigured(format!("the state stores cannot be read: {why}"));
+    let endpoint = |name: &str| Ok((name.to_owned(), surveyor.connection(name).map_err(unseen)?.endpoint()));
+    let targets = targets.into_iter().map(endpoint).collect::<Result<BTreeMap<_, _>, Misconfigured>>()?;
+    for (target, stores) in surveyor.stores(&targets).await {
+        let unread = |why| Misconfigured(format!("target `{target}`: the state stores cannot be read: {why}"));
+        let stores = stores.map_err(unread)?;
+        let of_store = |store: Inventory| (store.mapping.clone(), store.documents());
+        documents.extend(stores.into_iter().map(of_store));
+    }
+    let (all, _) = Catalog::default().update(files, &documents);
+    for (name, _) in all.mappings().filter(|(_, entry)| entry.standing == Standing::Retained) {
+        progress::say(&format!("mapping `{name}`: its file is gone; its last document is read from the state store"));
+    }
+    if all.mappings().next().is_none() {
+        progress::say(&no_state_store(surveyor, targets.keys()));
+    }
+    Ok(all)
 }
 
 struct Verb<'a> {
