@@ -236,26 +236,29 @@ fn owned(writer: &Writer, origin: &Origin, kind: &Kind, at: &Key) -> Object {
     Object::from_json(object.to_string().as_bytes()).expect("an object")
 }
 
-/// What a watch shows of a kind: an object of this source.
-fn showing(pipeline: &Pipeline, kind: &Kind, source: &str) -> Arc<Feed> {
+/// The watch on a kind shows an object of this source.
+fn shows(pipeline: &Pipeline, kind: Kind, source: &str) {
     let at = Key::new(ClusterName::try_from("target").expect("a name"), "default", source);
     let origin = Origin::new(&pipeline.generation().mapping.source.resource, "c", &key(source));
-    let object = owned(&pipeline.writer, &origin, kind, &at);
+    let object = owned(&pipeline.writer, &origin, &kind, &at);
     let (scope, selectors) = (cluster("target").spec.scope.clone(), of_mapping(&pipeline.writer));
     let (resource, collection) = (kind.resource(&kind.plural()), Collection::Kind("target".into(), kind.clone()));
     let feed = pipeline.controller.follow(&scope, &resource, &selectors, collection, |_, _| ());
-    feed.watch.store().put(Parsed::read(&object.json()).expect("its text")).expect("an object");
-    Arc::new(feed)
+    put(&feed, &object.json());
+    pipeline.feeds.lock().insert(kind, Arc::new(feed));
+}
+
+/// A watch shows this object.
+fn put(feed: &Feed, text: &str) {
+    feed.watch.store().put(Parsed::read(text).expect("its text")).expect("an object");
 }
 
 /// The object may be gone, and its watch ends before it tells.
 #[tokio::test]
 async fn who_has_an_object_of_a_kind_that_is_followed_no_more_is_looked_at_again() {
     let pipeline = pipeline(Lease::default());
-    let (generation, kind) = (pipeline.generation(), Kind::new("", "v1", "Secret"));
-    let feed = showing(&pipeline, &kind, "x");
-    pipeline.feeds.lock().insert(kind, feed);
-    pipeline.confirm(&generation, Ok(in_force(DOCUMENT)));
+    shows(&pipeline, Kind::new("", "v1", "Secret"), "x");
+    pipeline.confirm(&pipeline.generation(), Ok(in_force(DOCUMENT)));
     queued(&pipeline);
     pipeline.follow_kinds();
     assert_eq!((pipeline.kind_feeds().len(), pipeline.controller.queue.depth().ready), (0, 1));
@@ -278,8 +281,7 @@ async fn an_object_beside_its_source_is_there_once_in_the_version_of_the_documen
         let feeds = pipeline.controller.copy_feeds(&cluster.spec.scope);
         assert_eq!(feeds.len(), 2);
         for (kind, feed) in feeds {
-            let object = owned(&pipeline.writer, &origin, &kind, &key);
-            feed.watch.store().put(Parsed::read(&object.json()).expect("its text")).expect("an object");
+            put(&feed, &owned(&pipeline.writer, &origin, &kind, &key).json());
         }
         let feed = pipeline.controller.feed_of(&cluster).expect("its sources are followed");
         let executor = Executor::permitted(&pipeline, &generation, &cluster, &feed, &key, Permit::of_nothing());
@@ -298,7 +300,7 @@ async fn how_often_a_source_was_changed_is_not_known_while_it_is_out_of_sight() 
     let feed = pipeline.controller.feed_of(&cluster).expect("its sources are followed");
     let source =
         r#"{"metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "1", "generation": 3}}"#;
-    feed.watch.store().put(Parsed::read(source).expect("its text")).expect("an object");
+    put(&feed, source);
     assert_eq!(pipeline.generation_number(&feed.keys()[0]), None);
 }
 
@@ -307,11 +309,8 @@ async fn how_often_a_source_was_changed_is_not_known_while_it_is_out_of_sight() 
 async fn what_a_target_hears_of_a_release_has_those_looked_at_who_wait_for_it_there() {
     let pipeline = pipeline(Lease::default());
     let (other, candidate) = (beside(&pipeline, "other"), compiled(&sharing("a")).expect("a mapping"));
-    for (one, kind, source) in [(&pipeline, "Secret", "x"), (&other, "ServiceAccount", "y")] {
-        let kind = Kind::new("", "v1", kind);
-        let feed = showing(one, &kind, source);
-        one.feeds.lock().insert(kind, feed);
-    }
+    shows(&pipeline, Kind::new("", "v1", "Secret"), "x");
+    shows(&other, Kind::new("", "v1", "ServiceAccount"), "y");
     pipeline.confirm(&pipeline.generation(), Ok(Inventory { release: "found".into(), ..in_force(DOCUMENT) }));
     queued(&pipeline);
     other.no_release_is_under_way();
@@ -330,11 +329,8 @@ async fn what_a_target_hears_of_a_release_has_those_looked_at_who_wait_for_it_th
 async fn a_target_that_is_lost_has_nobody_go_through_the_objects_of_the_others() {
     let pipeline = pipeline(Lease::default());
     let other = beside(&pipeline, "other");
-    for (one, source) in [(&pipeline, "x"), (&other, "y")] {
-        let kind = Kind::new("", "v1", "Secret");
-        let feed = showing(one, &kind, source);
-        one.feeds.lock().insert(kind, feed);
-    }
+    shows(&pipeline, Kind::new("", "v1", "Secret"), "x");
+    shows(&other, Kind::new("", "v1", "Secret"), "y");
     assert!(other.has_become_lost_or_found(), "nobody knows yet which cluster it is");
     queued(&pipeline);
     pipeline.controller.enqueue_sources(&[]);
@@ -941,7 +937,7 @@ async fn a_finalizer_keeps_no_mapping_from_its_first_state_store_where_no_target
         serde_json::json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": metadata}).to_string();
     pipeline.controller.engage(&cluster("c"));
     let feed = pipeline.controller.source_feeds().remove(0);
-    feed.watch.store().put(Parsed::read(&source).expect("its text")).expect("an object");
+    put(&feed, &source);
     assert_eq!(pipeline.controller.sources_held("").len(), 1);
     home_was_asked(&pipeline).await;
     let [alone, beside] = [DOCUMENT, &*several()].map(|text| of_file(&pipeline, text, Phase::Active));
@@ -962,25 +958,23 @@ async fn a_finalizer_keeps_no_mapping_from_its_first_state_store_where_no_target
     assert!(heed_home(&pipeline, &beside, &home, None).await.is_ok(), "another process led, and it was deleted");
 }
 
+/// How a plan ended that did not end in sync.
+fn unsettled(why: &str, is_logged: bool) -> Unsettled {
+    let (cause, of_target, since) = (Some(Cause::Unknown), None, Instant::now());
+    Unsettled { cause, orphans: false, why: why.to_owned(), of_target, since, is_logged }
+}
+
 /// The table has nothing of a source that is in sync.
 #[tokio::test]
 async fn the_last_sixteen_decisions_are_kept_while_a_source_is_not_in_sync() {
     let pipeline = pipeline(Lease::default());
     let key = key("x");
     let rests = pipeline.tables();
-    let unsettled = |why: String| Unsettled {
-        cause: Some(crate::plan::Cause::Conflict),
-        orphans: false,
-        why,
-        of_target: None,
-        since: Instant::now(),
-        is_logged: true,
-    };
     pipeline.remember(&key, Vec::new(), None, Vec::new());
     assert!(pipeline.remembered(&key).is_none(), "it is in sync");
     for number in 0..20 {
         for _ in 0..3 {
-            pipeline.settled(&key, Some(unsettled(format!("why {number}"))));
+            pipeline.settled(&key, Some(unsettled(&format!("why {number}"), true)));
             pipeline.remember(&key, Vec::new(), Some(Answers::default()), vec!["a change".into()]);
         }
     }
@@ -1006,9 +1000,7 @@ async fn what_is_remembered_of_a_source_is_small() {
             (target_reference(&kind, &key(&object.to_string())), failure)
         };
         let answers = Answers { failed: (0..1000).map(failed).collect(), ..Answers::default() };
-        let (of_target, since, is_logged) = (None, Instant::now(), true);
-        let unsettled = Unsettled { cause: None, orphans: false, why: why.clone(), of_target, since, is_logged };
-        pipeline.settled(&source, Some(unsettled));
+        pipeline.settled(&source, Some(unsettled(&why, true)));
         pipeline.remember(&source, Vec::new(), Some(answers), Vec::new());
     }
     let (past, answers, _) = pipeline.remembered(&source).expect("it is not in sync");
@@ -1023,17 +1015,9 @@ async fn what_is_remembered_of_a_source_is_small() {
 async fn that_a_source_is_in_sync_again_is_news_where_the_log_has_it_as_not_in_sync() {
     let pipeline = pipeline(Lease::default());
     let key = key("x");
-    let unsettled = |is_logged: bool| Unsettled {
-        cause: Some(crate::plan::Cause::Unknown),
-        orphans: false,
-        why: String::new(),
-        of_target: None,
-        since: Instant::now(),
-        is_logged,
-    };
     for (logged, is_news) in [(&[false][..], false), (&[true], true), (&[true, false], true), (&[], false)] {
         for is_logged in logged {
-            pipeline.settled(&key, Some(unsettled(*is_logged)));
+            pipeline.settled(&key, Some(unsettled("", *is_logged)));
         }
         assert_eq!(pipeline.settled(&key, None), is_news, "{logged:?}");
     }
