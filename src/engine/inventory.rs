@@ -17,7 +17,7 @@ use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
 use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, ENGINE, Writer};
-use crate::object::{count, metadata};
+use crate::object::{count, list_items, metadata};
 
 /// Version of the format. A reader refuses a later one.
 const FORMAT: &str = "1";
@@ -184,8 +184,7 @@ impl Inventories {
     pub async fn config_maps(&self, selector: &str) -> Result<Vec<Value>, RequestError> {
         let path = ApiPath::collection(&config_maps(), &self.namespace)?.query("labelSelector", selector);
         let reply = self.endpoint.get(&path).await?;
-        let mut list: Value = self.endpoint.parse(&reply)?;
-        Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
+        Ok(list_items(self.endpoint.parse(&reply)?))
     }
 
     /// One ConfigMap in that namespace.
