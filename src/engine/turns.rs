@@ -105,29 +105,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_quick_goes_before_the_next_and_who_is_slow_lets_it_pass() {
-        let (turns, begun, started) = (Turns::of(1), Mutex::new(Vec::new()), Instant::now());
-        let log = &begun;
-        let work = move |takes: u64| async move {
-            log.lock().push(started.elapsed().as_millis());
-            sleep(Duration::from_millis(takes)).await;
-        };
-        let all = [20, 10_000, 30, 0].map(|takes| turns.take(work(takes)));
-        futures::future::join_all(all).await;
-        assert_eq!(*begun.lock(), [0, 20, 270, 300]);
-        assert_eq!(started.elapsed().as_millis(), 10_020);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn nobody_is_passed_over_for_long_where_all_work_is_slow() {
-        let (turns, begun, started) = (Turns::of(2), Mutex::new(Vec::new()), Instant::now());
-        let log = &begun;
-        let work = move || async move {
-            log.lock().push(started.elapsed().as_millis());
-            sleep(SLOW * 40).await;
-        };
-        futures::future::join_all((0..6).map(|_| turns.take(work()))).await;
-        assert_eq!(*begun.lock(), [0, 0, 250, 250, 500, 500]);
-        assert_eq!(turns.room.available_permits(), 2);
+        // How many have room at once, how long each takes, when each begins, and when all are over.
+        let rows: [(usize, &[u64], &[u128], u128); 2] = [
+            (1, &[20, 10_000, 30, 0], &[0, 20, 270, 300], 10_020),
+            (2, &[10_000; 6], &[0, 0, 250, 250, 500, 500], 10_500),
+        ];
+        for (at_once, takes, begins, over) in rows {
+            let (turns, begun, started) = (Turns::of(at_once), Mutex::new(Vec::new()), Instant::now());
+            let log = &begun;
+            let work = move |takes: u64| async move {
+                log.lock().push(started.elapsed().as_millis());
+                sleep(Duration::from_millis(takes)).await;
+            };
+            futures::future::join_all(takes.iter().map(|takes| turns.take(work(*takes)))).await;
+            assert_eq!((&**begun.lock(), started.elapsed().as_millis()), (begins, over));
+            assert_eq!(turns.room.available_permits(), at_once);
+        }
     }
 
     /// All mappings together may have thousands of sources that wait, and one slow server for all of them.
