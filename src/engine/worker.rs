@@ -380,15 +380,12 @@ async fn converge(
         };
         // The consumer is told of what is held once it is compared, and where nobody has given it.
         if let Some(reasons) = &then {
-            match may_lose(executor, reasons, progress.is_compared).await {
-                Loses::All if actions.is_empty() && reasons.is_in_sync() && is_missing_user(observed) => {
-                    pipeline.uses_nothing(executor.key);
-                }
-                Loses::All | Loses::Waits => {}
-                Loses::As(prune) => {
-                    (observed.limits.prune, progress.is_compared) = (prune, true);
-                    continue;
-                }
+            if let Some(prune) = may_lose(executor, reasons, progress.is_compared).await {
+                (observed.limits.prune, progress.is_compared) = (prune, true);
+                continue;
+            }
+            if actions.is_empty() && reasons.is_in_sync() && is_missing_user(observed) {
+                pipeline.uses_nothing(executor.key);
             }
         }
         let then = match then {
@@ -494,30 +491,21 @@ fn takes_in(planned: &Plan) -> Option<bool> {
     (!actions.iter().all(is_read)).then(|| actions.iter().any(adds_finalizer))
 }
 
-/// What becomes of losses that are held.
-enum Loses {
-    /// None is.
-    All,
-    /// They are looked at again with this.
-    As(Prune),
-    /// Whoever shares out the ledger queues the source.
-    Waits,
-}
-
-async fn may_lose(executor: &Executor<'_>, reasons: &Reasons, is_compared: bool) -> Loses {
+/// With what losses that are held are looked at again. `None`: none is held, or whoever shares out the ledger queues the source.
+async fn may_lose(executor: &Executor<'_>, reasons: &Reasons, is_compared: bool) -> Option<Prune> {
     let Executor { pipeline, generation, key, .. } = executor;
     let held = reasons.0.iter().filter(|reason| reason.cause == Cause::Held).count();
     if held == 0 {
-        return Loses::All;
+        return None;
     }
     if !is_compared {
         // What its consumer takes away goes at once, whichever document the source follows.
         let documents = pipeline.compared_with(generation, key);
         let before = follow_each(executor, documents).await;
         let lost = lost_by_all(&before, Followed::lost_objects, Reference::order_in_any_version);
-        return Loses::As(Prune::Held(lost));
+        return Some(Prune::Held(lost));
     }
-    if pipeline.may_lose(generation, key, held) { Loses::As(Prune::Allowed) } else { Loses::Waits }
+    pipeline.may_lose(generation, key, held).then_some(Prune::Allowed)
 }
 
 /// Whether a source that follows a candidate, and is not in sync for this cause, would fail for it by the documents before as well.
