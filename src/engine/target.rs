@@ -504,6 +504,16 @@ pub mod tests {
         connection_by(Connection::of_process)
     }
 
+    pub fn cluster(name: &str) -> Cluster {
+        cluster_at(name, connection().endpoint())
+    }
+
+    pub fn cluster_at(name: &str, endpoint: Endpoint) -> Cluster {
+        let (provider, name) = (ProviderName::Connection(name.into()), ClusterName::try_from(name).expect("a name"));
+        let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(name.clone()) };
+        Cluster { provider, spec: ClusterSpec::new(name, "uid".into(), endpoint, scope).into() }
+    }
+
     #[test]
     fn a_kind_whose_version_is_not_served_is_followed_in_the_one_in_which_it_is_stored() {
         let definition = |versions: &[(&str, bool, bool)]| {
@@ -539,11 +549,7 @@ pub mod tests {
         let target = Target::new("target", connection(), Arc::default()).expect("a target");
         for (url, is_other) in [("http://127.0.0.1:1", true), ("http://127.0.0.1:2", false)] {
             let endpoint = connection().endpoint_at(url).expect("an address");
-            let name = ClusterName::try_from("target").expect("a name");
-            let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(name.clone()) };
-            let spec = ClusterSpec::new(name, "uid".into(), endpoint, scope);
-            let cluster = Arc::new(Cluster { provider: ProviderName::Connection("target".into()), spec: spec.into() });
-            assert_eq!(target.engage(&cluster), is_other);
+            assert_eq!(target.engage(&Arc::new(cluster_at("target", endpoint))), is_other);
             assert_eq!(target.endpoint().url(), url);
         }
     }

@@ -2,8 +2,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::health::{self, Level};
-use crate::multicluster::registry::{Cluster, ClusterSpec, ClustersOf, WatchScope};
-use crate::object::ClusterName;
 use crate::server::metrics::Format;
 
 /// With these connections, the first one to its home.
@@ -165,12 +163,8 @@ async fn a_target_that_no_document_names_any_more_leaves_the_engine_ready() {
 async fn connections_to_one_cluster_are_told_no_more_once_the_documents_name_one_of_them() {
     let (mut engine, _received) = engine(&["home", "other"]);
     for name in ["home", "other"] {
-        let cluster = ClusterName::try_from(name).expect("a name");
-        let endpoint = target::tests::connection().endpoint();
-        let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(cluster.clone()) };
-        let spec = ClusterSpec::new(cluster, "uid".into(), endpoint, scope).into();
         assert!(engine.target(name).is_some());
-        engine.engage_target(name, &Arc::new(Cluster { provider: ProviderName::Connection(name.into()), spec }));
+        engine.engage_target(name, &Arc::new(target::tests::cluster(name)));
     }
     let health = engine.shared.instruments.health.clone();
     let is_told = || health.standings().iter().any(|one| one.component == "connections to one cluster");

@@ -583,10 +583,10 @@ mod tests {
     use crate::engine::pipeline::Generation;
     use crate::engine::serving::compiled;
     use crate::engine::target::Target;
-    use crate::engine::target::tests::connection;
+    use crate::engine::target::tests::{cluster, cluster_at, connection};
     use crate::engine::tests::{document, settings};
     use crate::multicluster::raw::Parsed;
-    use crate::multicluster::registry::{ProviderName, Reason};
+    use crate::multicluster::registry::Reason;
     use crate::object::marks::Writer;
     use crate::plan::Phase;
     use crate::server::Instruments;
@@ -596,11 +596,9 @@ mod tests {
         let shared = Shared::new(settings(&["target"]), Instruments::default(), Recorder::default());
         let mapping = compiled(&document("widgets", "ConfigMap", "")).expect("a mapping");
         let controller = Controller::new(Writer::new("main", "widgets"), Arc::new(shared), mapping, 7);
-        let name = ClusterName::try_from("edge").expect("a name");
-        let scope = WatchScope { endpoint: connection().endpoint(), clusters: ClustersOf::One(name.clone()) };
-        let spec = ClusterSpec::new(name.clone(), "uid".into(), scope.endpoint.clone(), scope);
-        let cluster = Arc::new(Cluster { provider: ProviderName::Connection("edge".into()), spec: spec.into() });
-        let (key, identity) = (Key::new(name.clone(), "default", "x"), cluster.named_by_identity());
+        let cluster = Arc::new(cluster("edge"));
+        let (name, identity) = (cluster.spec.name.clone(), cluster.named_by_identity());
+        let key = Key::new(name.clone(), "default", "x");
         controller.sources.lock().origins.insert(1, key.clone());
         controller.disengage(&[Gone { cluster, reason: Reason::Replaced, still_used: false }]);
         assert_eq!(controller.queue.remove_cluster(&identity), [key.in_cluster(identity.clone())]);
@@ -618,10 +616,7 @@ mod tests {
         controller.add("", &pipeline);
         let names = ["keeps", "drops", "refuses", "other"].map(|name| ClusterName::try_from(name).expect("a name"));
         let [_, drops, refuses, _] = names.each_ref().map(|name| {
-            let endpoint = connection().endpoint().at(name.as_str());
-            let scope = WatchScope { endpoint: endpoint.clone(), clusters: ClustersOf::One(name.clone()) };
-            let spec = ClusterSpec::new(name.clone(), name.to_string(), endpoint, scope.clone());
-            let cluster = Cluster { provider: ProviderName::Connection(name.to_string()), spec: spec.into() };
+            let cluster = cluster_at(name.as_str(), connection().endpoint().at(name.as_str()));
             controller.engage(&cluster);
             let source = r#"{"metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "1"}}"#;
             let feed = controller.feed_of(&cluster).expect("it is followed");
@@ -637,7 +632,7 @@ mod tests {
                     learned.dropped.note(name, &Arc::from("1"), &["/x"]);
                 }
             }
-            scope
+            cluster.spec.scope.clone()
         });
         let queued = || names.each_ref().map(|name| controller.queue.remove_cluster(name).len());
         queued();

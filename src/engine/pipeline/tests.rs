@@ -21,7 +21,7 @@ use crate::engine::retained;
 use crate::engine::serving::compiled;
 use crate::engine::slots::double;
 use crate::engine::target::aliases;
-use crate::engine::target::tests::{Open, connection, connection_by};
+use crate::engine::target::tests::{Open, cluster, connection, connection_by};
 use crate::engine::tests::settings;
 use crate::engine::worker;
 use crate::health::{Health, Level};
@@ -30,7 +30,7 @@ use crate::multicluster::Object;
 use crate::multicluster::connection::Connection;
 use crate::multicluster::permit::{Lease, Permit};
 use crate::multicluster::raw::Parsed;
-use crate::multicluster::registry::{ClusterSpec, ProviderName, WatchScope};
+use crate::multicluster::registry::WatchScope;
 use crate::multicluster::store::{Change, ChangeCause};
 use crate::object::ClusterName;
 use crate::object::marks::{self, Origin, Owner};
@@ -83,13 +83,6 @@ fn of_file(pipeline: &Pipeline, text: &str, phase: Phase) -> Generation {
 fn sharing(account: &str) -> String {
     let account = format!("{{apiVersion: v1, kind: ServiceAccount, metadata: {{name: {account}}}}}");
     format!("{DOCUMENT}    - {{id: account, shared: Namespace, template: {account}}}\n")
-}
-
-fn cluster(name: &str) -> Cluster {
-    let name = ClusterName::try_from(name).expect("a name");
-    let scope = WatchScope { endpoint: connection().endpoint(), clusters: ClustersOf::One(name.clone()) };
-    let spec = ClusterSpec::new(name, "uid".into(), scope.endpoint.clone(), scope);
-    Cluster { provider: ProviderName::Connection("target".into()), spec: spec.into() }
 }
 
 /// A document with several targets.
