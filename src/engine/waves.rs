@@ -580,12 +580,19 @@ mod tests {
     use crate::engine::inventory::Inventory;
     use crate::engine::tests::{document, engine};
 
-    /// An engine with one mapping.
+    /// An engine with one mapping, whose document the state store holds.
     fn serving() -> (Engine, Arc<Pipeline>) {
         let (mut engine, _) = engine(&[DEFAULT_TARGET]);
         write(&mut engine, document("first", "ConfigMap", ""));
         let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
+        store(&pipeline, "");
         (engine, pipeline)
+    }
+
+    /// How far the release of a candidate over this document is.
+    fn of(candidate: &str, in_force: &str, stage: Stage, ledger: Option<Ledger>) -> Progress {
+        let (release, in_force) = (document_hash(candidate, in_force), document_hash(in_force, ""));
+        Progress { release, in_force, candidate: candidate.to_owned(), stage, ledger }
     }
 
     /// The file holds this document.
@@ -631,16 +638,12 @@ mod tests {
         let of_each = |is_edited| rows.clone().map(|row| (is_edited, row));
         for (is_edited, (case, stage, ledger, former)) in of_each(false).into_iter().chain(of_each(true)) {
             let (mut engine, pipeline) = serving();
-            store(&pipeline, "");
             let text = pipeline.generation().mapping.text.clone();
             if is_edited {
                 write(&mut engine, further.clone());
                 assert!(engine.in_force.contains_key("first"), "{case}");
             }
-            let in_force = document_hash("the same without a comment", "");
-            let release = document_hash(&candidate, "");
-            let progress = Progress { release, in_force, candidate: candidate.clone(), stage, ledger };
-            home_says(&mut engine, Some(progress));
+            home_says(&mut engine, Some(of(&candidate, "the same without a comment", stage, ledger)));
             let back = engine.progress("first");
             let is_of_file = |back: &Progress| back.stage == Stage::Released && back.candidate == *text;
             assert!(back.as_ref().is_none_or(is_of_file), "{case}, {is_edited}: {back:?}");
@@ -671,13 +674,9 @@ mod tests {
         ];
         for (case, wanted, before, now, is_same_term, then) in rows {
             let (mut engine, pipeline) = serving();
-            store(&pipeline, "");
             let in_force = pipeline.generation().mapping.text.clone();
             write(&mut engine, candidate.clone());
-            let of = |stage: Option<Stage>| {
-                let (release, in_force) = (document_hash(&candidate, &in_force), document_hash(&in_force, ""));
-                stage.map(|stage| Progress { release, in_force, candidate: candidate.clone(), stage, ledger: None })
-            };
+            let of = |stage: Option<Stage>| stage.map(|stage| of(&candidate, &in_force, stage, None));
             home_says(&mut engine, of(before));
             engine.set_progress("first", of(wanted));
             let (number, asked) = (engine.shared.lease.number(), engine.releases.borrow().asked);
@@ -699,7 +698,6 @@ mod tests {
         {
             for is_told_first in [true, false] {
                 let (mut engine, pipeline) = serving();
-                store(&pipeline, "");
                 let in_force = pipeline.generation().mapping.text.clone();
                 let release = document_hash(if is_it { &candidate } else { "another" }, &in_force);
                 let rejected = Held { document: format!("{release}{of}"), ..Held::default() };
@@ -721,13 +719,10 @@ mod tests {
     #[tokio::test]
     async fn a_candidate_that_is_rejected_once_it_went_back_keeps_the_ledger_of_that() {
         let (mut engine, pipeline) = serving();
-        store(&pipeline, "");
-        let (in_force, candidate) =
-            (pipeline.generation().mapping.text.clone(), document("first", "ServiceAccount", ""));
+        let in_force = pipeline.generation().mapping.text.clone();
+        let candidate = document("first", "ServiceAccount", "");
         write(&mut engine, candidate.clone());
-        let (release, in_force) = (document_hash(&candidate, &in_force), document_hash(&in_force, ""));
-        let stage = Stage::Wave(Underway::default());
-        home_says(&mut engine, Some(Progress { release, in_force, candidate: candidate.clone(), stage, ledger: None }));
+        home_says(&mut engine, Some(of(&candidate, &in_force, Stage::Wave(Underway::default()), None)));
         for why in ["it went back", "a person rejected it"] {
             engine.refuse_candidate("first", why);
             let refused = engine.progress("first").expect("it is to be recorded");
@@ -746,9 +741,8 @@ mod tests {
             let (mut engine, _) = engine(&[DEFAULT_TARGET]);
             write(&mut engine, text.clone());
             store(&engine.pipelines_of("first").next().expect("it runs").clone(), "");
-            let (release, in_force) = (document_hash(&text, "earlier"), document_hash("earlier", ""));
-            let of = |ledger| Progress { release, in_force, candidate: text.clone(), stage: Stage::Released, ledger };
-            home_says(&mut engine, ledger.clone().map(|ledger| of(Some(ledger))));
+            let recorded = ledger.clone().map(|ledger| of(&text, "earlier", Stage::Released, Some(ledger)));
+            home_says(&mut engine, recorded);
             engine.files = Arc::default();
             engine.update();
             assert!(engine.in_force.contains_key("first") && engine.refusal("first").is_none());
@@ -780,7 +774,6 @@ mod tests {
     #[tokio::test]
     async fn home_is_read_anew_where_a_state_store_names_a_release_that_it_did_not_tell_of() {
         let (mut engine, pipeline) = serving();
-        store(&pipeline, "");
         home_says(&mut engine, None);
         store(&pipeline, "restored");
         engine.judge_and_share();
@@ -801,7 +794,6 @@ mod tests {
     #[tokio::test]
     async fn the_state_store_is_read_anew_where_another_process_has_ended_the_release_that_sources_follow() {
         let (mut engine, pipeline) = serving();
-        store(&pipeline, "");
         home_says(&mut engine, None);
         assert_eq!(pipeline.unconfirmed(), None);
         let candidate = compiled(&document("first", "ServiceAccount", "")).expect("a mapping");
