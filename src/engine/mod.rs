@@ -22,6 +22,7 @@ mod originals;
 mod overview;
 mod pipeline;
 mod rehearse;
+mod releases;
 mod report;
 mod retained;
 mod serving;

@@ -1,7 +1,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::inventory::document_hash;
 use super::*;
 use crate::health::{self, Level};
+use crate::release::ledger::Ledger;
+use crate::release::waves::Stage;
 use crate::server::metrics::Format;
 
 /// With these connections, the first one to its home.
@@ -34,6 +37,42 @@ spec:
     - {{id: copy, template: {{apiVersion: v1, kind: {kind}}}}}
 {more}"#
     )
+}
+
+/// An engine with one mapping, whose document the state store holds.
+pub(super) fn serving_one() -> (Engine, Arc<Pipeline>) {
+    let (mut engine, _) = engine(&[DEFAULT_TARGET]);
+    write(&mut engine, document("first", "ConfigMap", ""));
+    let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
+    store(&pipeline, "");
+    (engine, pipeline)
+}
+
+/// How far the release of a candidate over this document is.
+pub(super) fn release(candidate: &str, in_force: &str, stage: Stage, ledger: Option<Ledger>) -> Progress {
+    let (release, in_force) = (document_hash(candidate, in_force), document_hash(in_force, ""));
+    Progress { release, in_force, candidate: candidate.to_owned(), stage, ledger }
+}
+
+/// The file holds this document.
+pub(super) fn write(engine: &mut Engine, text: String) {
+    let readable = [("first.yaml".to_owned(), text.into_bytes())].into();
+    engine.files = Arc::new(Files { readable, ..Files::default() });
+    engine.update();
+}
+
+/// The state store holds the document of the file, and names this release.
+pub(super) fn store(pipeline: &Pipeline, release: &str) {
+    let (generation, resource_version, release) = (pipeline.generation(), "1".to_owned(), release.to_owned());
+    let document = generation.mapping.text.clone();
+    pipeline.confirm(&generation, Ok(Inventory { document, resource_version, release, ..Inventory::default() }));
+}
+
+pub(super) fn home_says(engine: &mut Engine, progress: Option<Progress>) {
+    let term = Some(engine.shared.lease.number());
+    let progress = progress.map(|progress| ("first".to_owned(), progress)).into_iter().collect();
+    let asked = engine.releases.borrow().asked;
+    engine.releases_known(Releases { term, asked, progress });
 }
 
 #[tokio::test]
