@@ -17,7 +17,7 @@ use super::pipeline::{Generation, Pipeline};
 use crate::mapping::{Kind, Mode, Side};
 use crate::multicluster::Object;
 use crate::multicluster::raw::Unreadable;
-use crate::multicluster::registry::ClustersOf;
+use crate::multicluster::registry::{Cluster, ClustersOf};
 use crate::multicluster::watch::WatchState;
 use crate::object::marks::{Origin, Owner, Reference};
 use crate::object::{ClusterName, Key, metadata};
@@ -134,12 +134,9 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
         true => object.outline().ok().map(Arc::new),
         false => outlines.whole(kind, at, object),
     };
-    let owned =
-        carrying(pipeline, generation, &observed, (&observed.subject.owner, None), pipeline.kind_feeds(), whole);
+    let owned = carrying(pipeline, generation, &observed, &observed.subject.owner, None, whole);
     // Who is not allowed to see what is beside the source sees none of it.
-    let beside = pipeline.controller.copy_feeds(&cluster.spec.scope);
-    let here = Some(&cluster.spec.name);
-    let copies = carrying(pipeline, generation, &observed, (&observed.subject.owner, here), beside, whole);
+    let copies = carrying(pipeline, generation, &observed, &observed.subject.owner, Some(cluster), whole);
     observed.objects.extend(owned);
     observed.objects.extend(copies);
     if let Ok(Source::Missing(missing)) = &mut observed.source {
@@ -174,8 +171,7 @@ pub fn with_cached_targets(pipeline: &Pipeline, generation: &Generation, observe
             if reads {
                 // Where it is says enough.
                 let outline = |_: &Kind, _: &Key, object: &Object| object.outline().ok().map(Arc::new);
-                let (owner, feeds) = ((&observed.subject.owner, None), one.kind_feeds());
-                other.objects.extend(carrying(one, generation, observed, owner, feeds, outline));
+                other.objects.extend(carrying(one, generation, observed, &observed.subject.owner, None, outline));
             }
             (name, other)
         };
@@ -228,7 +224,7 @@ fn observe_namespaces(
             observed.target.namespaces.insert(namespace.clone());
         }
         let owner = observed.subject.writer.shared_owner(namespace);
-        let owned = || carrying(pipeline, generation, observed, (&owner, None), pipeline.kind_feeds(), &read);
+        let owned = || carrying(pipeline, generation, observed, &owner, None, &read);
         if has_shared {
             places.insert(namespace.clone());
             shared.extend(facts.selection(&Collection::Target, &owner.0, owned));
@@ -416,15 +412,15 @@ fn copies_state(executor: &Executor<'_>, kind: &Kind) -> Result<(), String> {
     Err(format!("{} in the consumer's cluster: {why}", kind.kind))
 }
 
-/// What carries an owner's label, in these feeds or in one cluster of them, and is its own. An object that cannot be read is not: the server refuses to create
-/// it anew, and the uncached read that follows fails. One that is watched in two versions, for a document in force and for a
-/// candidate, is there once: in the version of the document at hand.
+/// What carries an owner's label, on the target or beside the sources of a cluster, and is its own. An object that cannot be read is
+/// not: the server refuses to create it anew, and the uncached read that follows fails. One that is watched in two versions, for a
+/// document in force and for a candidate, is there once: in the version of the document at hand.
 fn carrying(
     pipeline: &Pipeline,
     generation: &Generation,
     observed: &Observed,
-    (owner, cluster): (&Owner, Option<&ClusterName>),
-    feeds: Vec<(Kind, Arc<Feed>)>,
+    owner: &Owner,
+    beside: Option<&Cluster>,
     read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
 ) -> Vec<TargetObject> {
     let is_of_rule = |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind == *kind);
@@ -434,11 +430,13 @@ fn carrying(
         !is_of_rule(kind) && !kinds.contains(kind) && kinds.iter().any(|known| known.is_same_in_any_version(kind))
     };
     let of_kind = |(kind, feed): (Kind, Arc<Feed>)| {
-        let owned = feed.watch.store().of_owner(&owner.0, cluster).into_iter();
+        let owned = feed.watch.store().of_owner(&owner.0, beside.map(|cluster| &cluster.spec.name)).into_iter();
         let read = owned.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&kind, &at, &object)?)));
         read.filter_map(|(reference, object)| observed.recognize(&reference, &object)).collect::<Vec<_>>()
     };
-    feeds.into_iter().filter(|(kind, _)| !is_twice(kind)).flat_map(of_kind).collect()
+    let copies = beside.map(|cluster| pipeline.controller.copy_feeds(&cluster.spec.scope));
+    let feeds = copies.unwrap_or_else(|| pipeline.kind_feeds()).into_iter();
+    feeds.filter(|(kind, _)| !is_twice(kind)).flat_map(of_kind).collect()
 }
 
 #[cfg(test)]
