@@ -189,7 +189,7 @@ impl FieldSet {
         FieldSet { member, children: children.collect() }
     }
 
-    pub(super) fn without_empty_children(mut self) -> FieldSet {
+    fn without_empty_children(mut self) -> FieldSet {
         self.children.retain(|_, child| !child.is_empty());
         self
     }

@@ -174,7 +174,7 @@ impl Request {
         Request::new(Method::DELETE, path_and_query)
     }
 
-    pub fn with_body(mut self, body: &Value) -> Request {
+    fn with_body(mut self, body: &Value) -> Request {
         self.body = body.to_string().into();
         self
     }

@@ -23,7 +23,7 @@ pub fn value_hash(value: &Value, bytes: usize) -> String {
 }
 
 /// Lower-case RFC 4648 base 32 without padding: valid in labels, names and namespaces.
-pub fn base32(bytes: &[u8]) -> String {
+fn base32(bytes: &[u8]) -> String {
     BASE32_NOPAD.encode(bytes).to_ascii_lowercase()
 }
 

@@ -508,7 +508,7 @@ fn unusable(error: &kube::Error) -> String {
 }
 
 /// An error and its causes in one line, what is said twice said once.
-pub(super) fn with_causes(error: &dyn Error) -> String {
+fn with_causes(error: &dyn Error) -> String {
     successors(error.source(), |&error| error.source()).map(ToString::to_string).fold(
         error.to_string(),
         |text, more| {

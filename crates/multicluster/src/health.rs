@@ -167,7 +167,7 @@ pub fn report(standings: &[Standing], all: bool) -> String {
 }
 
 /// `45s`, `12m5s`, `3h20m` or `4d2h`: two units say enough.
-pub fn humanize(duration: Duration) -> String {
+fn humanize(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
