@@ -105,18 +105,11 @@ async fn a_mapping_that_waits_for_the_edit_of_another_one_waits_also_while_its_t
 async fn whether_a_mapping_holds_anything_is_not_known_before_it_runs() {
     for (more, runs) in [("", true), ("  target: {cluster: elsewhere}\n", false)] {
         let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
-        let readable = [("first.yaml".to_owned(), document("first", "ConfigMap", more).into_bytes())].into();
-        engine.files = Arc::new(Files { readable, ..Files::default() });
-        engine.update();
+        write(&mut engine, document("first", "ConfigMap", more));
         let pipelines: Vec<Arc<Pipeline>> = engine.pipelines_of("first").cloned().collect();
         assert_eq!(!pipelines.is_empty(), runs);
-        for pipeline in pipelines {
-            let generation = pipeline.generation();
-            let (document, resource_version) = (generation.mapping.text.clone(), "1".to_owned());
-            pipeline.confirm(&generation, Ok(Inventory { document, resource_version, ..Inventory::default() }));
-        }
-        let (term, asked) = (Some(engine.shared.lease.number()), engine.releases.borrow().asked);
-        engine.releases_known(Releases { term, asked, ..Releases::default() });
+        pipelines.iter().for_each(|pipeline| store(pipeline, ""));
+        home_says(&mut engine, None);
         engine.tell_held();
         assert_eq!(engine.all_held.borrow().contains_key("first"), runs, "{more}");
     }

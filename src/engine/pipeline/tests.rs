@@ -1029,8 +1029,7 @@ async fn what_is_out_of_sight_fails_for_the_moment_or_is_only_observed_is_no_tro
         (Some(Cause::Retained), true),
         (Some(Cause::Waiting), true),
     ] {
-        let (orphans, why, of_target, since) = (false, String::new(), None, Instant::now());
-        pipeline.settled(&key, Some(Unsettled { cause, orphans, why, of_target, since, is_logged: true }));
+        pipeline.settled(&key, Some(Unsettled { cause, ..unsettled("", true) }));
         assert_eq!(pipeline.is_troubled(&key), is_troubled, "{cause:?}");
     }
 }
