@@ -221,17 +221,19 @@ fn a_cluster_that_is_removed_is_forgotten_and_what_is_in_flight_runs_once_more()
     assert_eq!((waits(&mut queue, now), queue.lanes.len()), (None, 1));
 }
 
+/// All that may be in flight, of eight at once.
+fn take(queue: &mut Queue, now: Instant) -> Vec<Key> {
+    let next = || match queue.next(8, now) {
+        Next::Ready(key) => Some(key),
+        _ => None,
+    };
+    std::iter::from_fn(next).collect()
+}
+
 /// A reconcile of a slow cluster may take half a minute.
 #[test]
 fn slow_clusters_leave_half_of_what_is_in_flight_to_others() {
     let (mut queue, start) = queue();
-    let take = |queue: &mut Queue, now| {
-        let next = || match queue.next(8, now) {
-            Next::Ready(key) => Some(key),
-            _ => None,
-        };
-        std::iter::from_fn(next).collect::<Vec<_>>()
-    };
     for cluster in 0..20 {
         (0..10).for_each(|n| queue.add(key(&format!("slow{cluster}"), n), Priority::Live, start));
     }
@@ -256,13 +258,6 @@ fn slow_clusters_leave_half_of_what_is_in_flight_to_others() {
 #[test]
 fn slow_clusters_that_wait_for_room_are_not_looked_at_for_others() {
     let (mut queue, start) = queue();
-    let take = |queue: &mut Queue, now| {
-        let next = || match queue.next(8, now) {
-            Next::Ready(key) => Some(key),
-            _ => None,
-        };
-        std::iter::from_fn(next).collect::<Vec<_>>()
-    };
     let name = |number: usize| format!("slow{number}");
     for number in 0..1000 {
         queue.add(key(&name(number), 0), Priority::Live, start);
