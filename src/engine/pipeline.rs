@@ -268,12 +268,15 @@ impl Pipeline {
 
     /// The target is another cluster: nothing that was found out there holds here.
     pub fn target_replaced(&self) {
-        let former = std::mem::take(&mut *self.feeds.lock());
         // The end of a subscription must not meet the lock.
-        drop(former);
+        let former = std::mem::take(&mut *self.feeds.lock());
+        let named = self.controller.named_by(former);
         self.learned.lock().forget_target();
         let mut state = self.state.lock();
         (state.unconfirmed, state.is_told) = (Some(NOT_READ.into()), false);
+        drop(state);
+        // No event tells any more what becomes of their objects.
+        named.into_iter().for_each(|key| self.controller.enqueue_named(key, Priority::Initial));
     }
 
     /// The source is another: nothing is written for it before the state store names it. Without a name there, nobody would

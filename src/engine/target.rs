@@ -514,6 +514,12 @@ pub mod tests {
         Cluster { provider, spec: ClusterSpec::new(name, "uid".into(), endpoint, scope).into() }
     }
 
+    /// It was found to serve this kind.
+    pub fn serves(target: &Target, kind: &Kind) {
+        let served = ServedKind { resource: kind.resource(&kind.plural()), namespaced: true };
+        target.state.lock().kinds.insert(kind.clone(), Ok(served));
+    }
+
     #[test]
     fn a_kind_whose_version_is_not_served_is_followed_in_the_one_in_which_it_is_stored() {
         let definition = |versions: &[(&str, bool, bool)]| {
@@ -535,8 +541,7 @@ pub mod tests {
     async fn a_kind_that_is_served_again_is_looked_up_again() {
         let target = Target::new("target", connection(), Arc::default()).expect("a target");
         let kind = Kind::new("example.dev", "v1", "Widget");
-        let served = ServedKind { resource: kind.resource("widgets"), namespaced: false };
-        target.state.lock().kinds.insert(kind.clone(), Ok(served));
+        serves(&target, &kind);
         assert_eq!(target.resolve().await, Ok(()), "it is known");
         target.look_again(&kind);
         let why = target.resolve().await.expect_err("nobody answers there");

@@ -54,8 +54,9 @@ impl Pipeline {
             let selectors = of_mapping(&self.writer);
             let feed = Arc::new(self.controller.follow(&scope, &resource, &selectors, of.clone(), changed));
             let former = self.feeds.lock().insert(kind.clone(), feed.clone());
+            // At another address, no event tells that an object is gone that the former watch has shown.
+            former.iter().chain([&feed]).for_each(|one| self.controller.queue_standing(&kind, one));
             drop(former);
-            self.controller.queue_standing(&kind, &feed);
             self.controller.touch(Topic::Synced(of));
         }
     }

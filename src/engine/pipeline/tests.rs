@@ -21,7 +21,7 @@ use crate::engine::retained;
 use crate::engine::serving::compiled;
 use crate::engine::slots::double;
 use crate::engine::target::aliases;
-use crate::engine::target::tests::{Open, cluster, connection, connection_by};
+use crate::engine::target::tests::{Open, cluster, cluster_at, connection, connection_by, serves};
 use crate::engine::tests::settings;
 use crate::engine::worker;
 use crate::health::{Health, Level};
@@ -255,6 +255,27 @@ async fn who_has_an_object_of_a_kind_that_is_followed_no_more_is_looked_at_again
     queued(&pipeline);
     pipeline.follow_kinds();
     assert_eq!((pipeline.kind_feeds().len(), pipeline.controller.queue.depth().ready), (0, 1));
+}
+
+/// One that vanished may wait for its cluster, with objects that are gone meanwhile.
+#[tokio::test]
+async fn who_has_an_object_is_looked_at_again_where_its_target_is_found_elsewhere() {
+    for is_another in [false, true] {
+        let pipeline = pipeline(Lease::default());
+        let generation = pipeline.generation();
+        let (target, kind) = (&generation.target, &generation.mapping.objects[0].kind);
+        let moved = connection().endpoint_at("http://127.0.0.1:2").expect("an address");
+        target.engage(&Arc::new(cluster_at("target", moved)));
+        serves(target, kind);
+        shows(&pipeline, kind.clone(), "x");
+        queued(&pipeline);
+        if is_another {
+            pipeline.target_replaced();
+        } else {
+            pipeline.follow_kinds();
+        }
+        assert_eq!((pipeline.objects(), queued(&pipeline)), (0, vec![key("x")]), "another cluster: {is_another}");
+    }
 }
 
 /// The watch that a candidate needs on another version of a kind shows the same objects.
