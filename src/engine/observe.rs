@@ -139,13 +139,16 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
     let copies = carrying(pipeline, generation, &observed, &observed.subject.owner, Some(cluster), whole);
     observed.objects.extend(owned);
     observed.objects.extend(copies);
-    if let Ok(Source::Missing(missing)) = &mut observed.source {
-        let mut own = observed.objects.own();
-        let is_left = own.any(|object| missing.deleted.as_deref() == Some(object.source_uid()));
-        let is_user = || is_left || pipeline.shared_use.lock().is_user(key);
-        missing.shares = missing.deleted.is_some() && generation.mapping.has_shared() && is_user();
-    }
     observe_namespaces(executor, &mut observed, whole, facts);
+    let Observed { source, objects, .. } = &mut observed;
+    if let Ok(Source::Missing(missing)) = source {
+        let is_left = objects.own().any(|object| missing.deleted.as_deref() == Some(object.source_uid()));
+        let is_user = || pipeline.shared_use.lock().is_user(key);
+        // What came late: nobody else is there to take it along.
+        let is_alone = || objects.shared().any(|one| objects.in_use.get(&one.reference.namespace) != Some(&true));
+        missing.shares =
+            missing.deleted.is_some() && generation.mapping.has_shared() && (is_left || is_user() || is_alone());
+    }
     wait_for_kinds(&observed, &generation.target.cluster, facts);
     (observed, outlines.0.into_inner())
 }

@@ -298,7 +298,8 @@ pub struct Missing {
     pub deleted: Option<String>,
     /// Whether it has been missing for `stuckAfter`.
     pub long: bool,
-    /// It was seen being deleted, and is a user of what sources share until nothing of it is left.
+    /// It was seen being deleted, and is a user of what sources share until nothing of it is left. So it is of what they shared and
+    /// nobody is known to use.
     #[serde(default)]
     pub shares: bool,
 }

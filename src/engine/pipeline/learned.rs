@@ -126,6 +126,12 @@ impl Learned {
         self.deleted.insert(key.clone(), (uid.to_owned(), now));
     }
 
+    /// Sources that were seen being deleted, or were released, of which objects may still come.
+    pub fn deleted_lately(&self, now: Instant) -> Vec<Key> {
+        let lately = self.deleted.iter().filter(|(_, (_, at))| now.duration_since(*at) < LATE_CREATE);
+        lately.map(|(key, _)| key.clone()).collect()
+    }
+
     /// A live source was let go under this uid: nothing of it is left on the target.
     pub fn lets_go(&mut self, key: &Key, uid: &str, now: Instant) {
         self.let_go.insert(key.clone(), (uid.to_owned(), now));
@@ -335,6 +341,8 @@ mod tests {
         let deleted = |learned: &mut Learned, at| learned.missing(&key("a"), LATE_CREATE, at).deleted;
         assert_eq!(deleted(&mut learned, start + LATE_CREATE / 2).as_deref(), Some("u1"));
         assert_eq!(deleted(&mut learned, start + LATE_CREATE), None);
+        let lately = [start, start + LATE_CREATE].map(|at| learned.deleted_lately(at));
+        assert_eq!(lately, [vec![key("a")], vec![]]);
         learned.lives(&key("a"));
         assert_eq!(deleted(&mut learned, start), None);
     }

@@ -403,6 +403,33 @@ async fn a_replica_that_stood_by_does_not_know_who_uses_what_is_shared() {
     assert_eq!((uses("former"), uses("new")), (Some(false), Some(true)));
 }
 
+/// What is shared names no source, and who is gone reads nothing.
+#[tokio::test]
+async fn a_shared_object_without_users_wakes_sources_that_were_deleted_lately() {
+    let pipeline = pipeline(Lease::default());
+    run(&pipeline, &sharing("a"));
+    let kind = Kind::new("", "v1", "ServiceAccount");
+    let place = Key::new(ClusterName::try_from("target").expect("a name"), "default", "a");
+    let owner = pipeline.writer.shared_owner(&place.namespace);
+    let labels: BTreeMap<&str, &str> = marks::labels(&pipeline.writer, &owner).into();
+    let metadata = serde_json::json!({
+        "name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1", "labels": labels,
+    });
+    let object = serde_json::json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
+    let object = Arc::new(Object::from_json(object.to_string().as_bytes()).expect("an object"));
+    let woken = || {
+        let cause = ChangeCause::Event;
+        pipeline.target_changed(&kind, &Change { key: &place, before: None, after: Some(&object), cause });
+        queued(&pipeline)
+    };
+    assert!(woken().is_empty(), "none was deleted");
+    pipeline.learned.lock().saw_deletion(&key("x"), "u", tokio::time::Instant::now());
+    pipeline.saw_places(&pipeline.generation(), &key("y"), &at("default"));
+    assert!(woken().is_empty(), "another one uses it");
+    pipeline.uses_nothing(&key("y"));
+    assert_eq!(woken(), [key("x")]);
+}
+
 /// A reconcile goes on with the document that it began with.
 #[tokio::test]
 async fn what_a_source_uses_by_a_document_that_was_replaced_meanwhile_tells_nothing() {

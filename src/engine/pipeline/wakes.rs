@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::shared_use::{News, Uses};
 use super::{Generation, Pipeline};
 use crate::engine::controller::Feed;
@@ -91,6 +93,19 @@ impl Pipeline {
             self.controller.enqueue_origin(kind, change.key, former, priority);
         }
         self.controller.enqueue_origin(kind, change.key, object, priority);
+        if change.before.is_none() && change.after.is_some_and(|after| self.has_no_user(kind, change.key, after)) {
+            // It is new, it names no source, and who is gone reads nothing.
+            let deleted = self.learned.lock().deleted_lately(Instant::now());
+            deleted.into_iter().for_each(|key| self.controller.queue.add(key, priority));
+        }
+    }
+
+    /// Whether an object is one that sources of its namespace share, and none of them is known to use: a create may come late.
+    fn has_no_user(&self, kind: &Kind, at: &Key, object: &Object) -> bool {
+        kind.side == Side::Target
+            && self.generation().mapping.has_shared()
+            && self.in_use(&at.namespace, None) != Some(true)
+            && object.owner() == Some(&*self.writer.shared_owner(&at.namespace).0)
     }
 
     /// An owned object that lost its ownership annotations, or left the watch with its label. Of a copy beside its source, all targets of

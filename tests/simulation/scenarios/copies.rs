@@ -95,6 +95,21 @@ fn a_shared_copy_goes_with_sources_that_nothing_holds() {
     }
 }
 
+/// The request to create it goes unanswered, is sent again, and arrives once the source is gone that named the copy.
+#[test]
+fn a_shared_copy_that_comes_late_goes_as_its_last_source_did() {
+    let late = Action::Weather(Weather { late: 100, only_writes: true, ..Weather::default() });
+    let steps = [
+        (0, Action::Create(X)),
+        (10_000, late),
+        (0, Action::Secret(X, Side::Source, Secrecy::Rename)),
+        (0, Action::Secret(X, Side::Source, Secrecy::Put)),
+        (300, Action::Weather(Weather::default())),
+        (5_000, Action::Delete(X)),
+    ];
+    [Kcp, Plain].into_iter().for_each(|sources| holds(&copies(More::Shared, sources, &steps), 8));
+}
+
 /// It counts as a user again in each reconcile that finds its objects, and as none once the server has none of them.
 #[test]
 fn a_source_that_is_gone_does_not_wake_itself_beside_a_silent_watch() {
