@@ -391,9 +391,10 @@ impl Pipeline {
             let now = self.shared.manager.cluster(&generation.mapping.source.clusters, name);
             now.is_none_or(|now| now.identity() != identity)
         };
-        let away = named.iter().filter(|(name, identity)| is_away(name, identity));
-        let away: HashSet<ClusterName> = away.map(|(name, _)| (*name).clone()).collect();
+        let away: Vec<_> = named.iter().filter(|(name, identity)| is_away(name, identity)).copied().collect();
         if !away.is_empty() {
+            self.learned.lock().forget_objects_of(&away);
+            let away: HashSet<&ClusterName> = away.iter().map(|(name, _)| *name).collect();
             self.forget_sources(|key| away.contains(&key.cluster));
         }
         let state = self.state.lock();

@@ -292,7 +292,9 @@ fn unseen(pipeline: &Pipeline, generation: &Generation, key: &Key) -> Ended {
     }
     if !is_engaged_now && !pipeline.has_objects(key) {
         // What became of its last objects is told by events that come after it is no longer engaged.
-        pipeline.learned.lock().forget_clusters(&[(&key.cluster, key.cluster.as_str())]);
+        let (mut learned, gone) = (pipeline.learned.lock(), [(&key.cluster, key.cluster.as_str())]);
+        learned.forget_clusters(&gone);
+        learned.forget_objects_of(&gone);
         return Ended::Dropped;
     }
     let known = manager.cluster_of_identity(&source.clusters, key.cluster.as_str());

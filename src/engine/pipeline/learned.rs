@@ -210,14 +210,6 @@ impl Learned {
     /// Clusters, each with its identity, are no longer engaged. What was seen of their deletions counts if they come back, under whatever
     /// name.
     pub fn forget_clusters(&mut self, gone: &[(&ClusterName, &str)]) {
-        let identities: HashSet<&str> = gone.iter().map(|(_, identity)| *identity).collect();
-        let is_of = |known: &OwnershipRecord| {
-            known.annotations.get(marks::CLUSTER).is_some_and(|of| identities.contains(of.as_str()))
-        };
-        self.stripped.retain(|_, all| {
-            all.retain(|_, known| !is_of(known));
-            !all.is_empty()
-        });
         for (cluster, identity) in gone {
             if let Ok(named) = ClusterName::try_from(*identity) {
                 self.rename(cluster, &named);
@@ -225,8 +217,21 @@ impl Learned {
             self.dropped.forget(cluster);
             take_of_cluster(&mut self.missing, cluster);
             take_of_cluster(&mut self.refused_status, cluster);
-            take_of_cluster(&mut self.uncompared, cluster);
         }
+    }
+
+    /// Nothing is written any more for the sources of these clusters, each with its identity. A cluster that is engaged at another
+    /// address is none of them: its objects are what they were.
+    pub fn forget_objects_of(&mut self, away: &[(&ClusterName, &str)]) {
+        let identities: HashSet<&str> = away.iter().map(|(_, identity)| *identity).collect();
+        let is_of = |known: &OwnershipRecord| {
+            known.annotations.get(marks::CLUSTER).is_some_and(|of| identities.contains(of.as_str()))
+        };
+        self.stripped.retain(|_, all| {
+            all.retain(|_, known| !is_of(known));
+            !all.is_empty()
+        });
+        away.iter().for_each(|(cluster, _)| drop(take_of_cluster(&mut self.uncompared, cluster)));
     }
 
     /// Deletions without an answer that may still take effect, on the target and in a cluster of sources.
@@ -383,6 +388,8 @@ mod tests {
         learned.restored(&planned);
         assert_eq!(learned.stripped(&[Owner("a".into())]), BTreeMap::from([(one, again)]), "it was seen since");
         learned.forget_clusters(&[(&key("c").cluster, "c")]);
+        assert_eq!(learned.stripped.len(), 2, "it may be engaged at another address");
+        learned.forget_objects_of(&[(&key("c").cluster, "c")]);
         assert!(learned.stripped.is_empty());
         let (shared, of_it) = known("s", "of no cluster");
         learned.saw_stripped(shared, of_it);
@@ -466,8 +473,12 @@ mod tests {
             learned.dropped.note(&key(cluster).cluster, &Arc::from("1"), &["/x"]);
             learned.leave_uncompared(&key(cluster), BTreeSet::from([known("a", cluster).0]));
         }
-        learned.forget_clusters(&[(&key("gone").cluster, "gone"), (&key("lost").cluster, "lost")]);
-        assert_eq!((learned.missing.len(), learned.uncompared.len()), (1, 1));
+        let (gone, lost) = (key("gone").cluster, key("lost").cluster);
+        let both = [(&gone, "gone"), (&lost, "lost")];
+        learned.forget_clusters(&both);
+        assert_eq!((learned.missing.len(), learned.uncompared.len()), (1, 3), "they may be engaged at other addresses");
+        learned.forget_objects_of(&both);
+        assert_eq!(learned.uncompared.len(), 1);
         assert!(learned.dropped.of(&key("gone").cluster, "1").is_empty());
         assert!(!learned.dropped.of(&key("stays").cluster, "1").is_empty());
     }
