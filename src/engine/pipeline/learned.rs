@@ -473,7 +473,7 @@ mod tests {
             learned.dropped.note(&key(cluster).cluster, &Arc::from("1"), &["/x"]);
             learned.leave_uncompared(&key(cluster), BTreeSet::from([known("a", cluster).0]));
         }
-        let (gone, lost) = (key("gone").cluster, key("lost").cluster);
+        let [gone, lost] = ["gone", "lost"].map(|name| key(name).cluster.clone());
         let both = [(&gone, "gone"), (&lost, "lost")];
         learned.forget_clusters(&both);
         assert_eq!((learned.missing.len(), learned.uncompared.len()), (1, 3), "they may be engaged at other addresses");
