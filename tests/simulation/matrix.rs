@@ -139,7 +139,7 @@ fn moments(plan: &Plan) -> impl Iterator<Item = (u64, Action)> {
 }
 
 /// The fault that an action is, and the one that ends it; a fault without end is a moment.
-fn fault_of(action: Action) -> (String, Option<Action>) {
+pub fn fault_of(action: Action) -> (String, Option<Action>) {
     // A second target has no columns of its own.
     let at = |side: Side| if side == Side::Second { Side::Target.name() } else { side.name() };
     match action {

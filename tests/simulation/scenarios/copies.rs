@@ -55,7 +55,12 @@ fn a_shared_copy_stays_for_a_source_that_comes_while_another_one_leaves() {
 #[test]
 fn a_shared_copy_goes_with_sources_that_leave_at_once() {
     let both = [(0, Action::Create(X)), (1_000, Action::Create(X_CA))];
-    let away = [(20_000, Action::Away(Side::Target)), (2_000, Action::Delete(X)), (5, Action::Delete(X_CA))];
+    let away = [
+        (20_000, Action::Away(Side::Target)),
+        (2_000, Action::Delete(X)),
+        (5, Action::Delete(X_CA)),
+        (10_000, Action::Back(Side::Target)),
+    ];
     for leave in [&[(20_000, Action::DeleteWorkspace("a"))][..], &away] {
         holds(&Plan { has_operators: true, ..copies(More::Shared, Kcp, &[&both[..], leave].concat()) }, 16);
     }
@@ -71,6 +76,7 @@ fn a_shared_copy_goes_with_sources_whose_releases_go_unanswered() {
         (20_000, lossy),
         (0, Action::Delete(X)),
         (5, Action::Delete(X_CA)),
+        (20_000, Action::Weather(Weather::default())),
     ];
     holds(&Plan { has_operators: true, ..copies(More::Shared, Kcp, &steps) }, 8);
     holds(&copies(More::Shared, Plain, &steps), 8);
@@ -89,6 +95,7 @@ fn a_shared_copy_goes_with_sources_that_nothing_holds() {
             (0, Action::Delete(X_CA)),
             (0, Action::Delete(X)),
             (pause, Action::Strip(X)),
+            (10_000, Action::Weather(Weather::default())),
         ];
         holds(&Plan { has_operators: true, ..copies(More::Shared, Kcp, &steps) }, 12);
         holds(&copies(More::Shared, Plain, &steps), 12);
@@ -157,6 +164,7 @@ fn a_shared_copy_is_left_with_the_namespace_that_its_source_leaves() {
         (11, Action::Meddle(X, Meddling::Squat)),
         (60_000, Action::Deny("delete")),
         (5_000, Action::Edit(Edit::Namespace("-2"))),
+        (20_000, Action::Allow),
     ];
     holds(&copies(More::Shared, Kcp, &steps), 4);
 }

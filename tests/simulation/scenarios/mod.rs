@@ -18,6 +18,7 @@ use std::ops::Range;
 use super::action::{Action, Edit, Meddling, Plan, RARE_NAMES, Secrecy, SourceRef, Step, VERSIONS, Versions};
 use super::core::Weather;
 use super::mapping::Spread;
+use super::matrix::fault_of;
 use super::server::{Ahead, Side};
 use super::world::{Run, run};
 use super::{plan, seeds, shrink, tell};
@@ -77,6 +78,8 @@ fn holds_in_both(steps: &[(u64, Action)], seeds: u64) {
 /// Scenarios that differ in their moments hold, and each step came about at one of them.
 #[track_caller]
 fn hold(plans: &[Plan], seeds: u64) -> Vec<Run> {
+    let unfelt: Vec<_> = plans.iter().flat_map(unfelt).collect();
+    assert!(unfelt.is_empty(), "faults that are over before anything meets them: {unfelt:?}");
     if let Some(seed) = seeds::one() {
         return vec![tell(&Plan { seed, ..plans[0].clone() })];
     }
@@ -88,4 +91,51 @@ fn hold(plans: &[Plan], seeds: u64) -> Vec<Run> {
     let idle = runs.iter().map(|(_, run)| run.idle.clone()).reduce(|all, one| &all & &one);
     assert!(idle.iter().all(BTreeSet::is_empty), "steps that change nothing, by their numbers: {idle:?}");
     runs.into_iter().map(|(_, run)| run).collect()
+}
+
+/// Within so many milliseconds, an engine has sent what follows at once from what it hears.
+const FELT: u64 = 100;
+
+/// Faults that disturb only what happens while they last, and are over before that: whatever no step ends, ends with the last one.
+fn unfelt(plan: &Plan) -> Vec<Action> {
+    let begins = |action: Action| match action {
+        Action::Weather(weather) => weather != Weather::default(),
+        _ => matches!(action, Action::Away(_) | Action::Deny(_) | Action::Pause(_)),
+    };
+    let is_unfelt = |number: usize, fault: Action| {
+        let is_end = |action: Action| match fault {
+            Action::Weather(_) => matches!(action, Action::Weather(_)),
+            _ => fault_of(fault).1 == Some(action),
+        };
+        let later = &plan.steps[number + 1..];
+        let end = later.iter().position(|step| is_end(step.action));
+        // Counted from the first thing that happens meanwhile. Where nothing does, it meets what is under way.
+        let lasts = later.iter().take(end.map_or(later.len(), |end| end + 1)).skip(usize::from(end != Some(0)));
+        lasts.map(|step| step.after_ms).sum::<u64>() < FELT
+    };
+    let actions = plan.steps.iter().map(|step| step.action).enumerate();
+    let unfelt = actions.filter(|(number, action)| begins(*action) && is_unfelt(*number, *action));
+    unfelt.map(|(_, action)| action).collect()
+}
+
+#[test]
+fn a_scenario_is_refused_whose_faults_are_over_before_anything_meets_them() {
+    let weather = Action::Weather(Weather { lost_after: 60, ..Weather::default() });
+    let faults = [
+        (weather, Action::Weather(Weather::default())),
+        (Action::Away(Side::Target), Action::Back(Side::Target)),
+        (Action::Deny("delete"), Action::Allow),
+        (Action::Pause(0), Action::Resume(0)),
+    ];
+    let (at_once, late) = ((0, Action::Delete(X)), (20_000, Action::Delete(X)));
+    for (fault, end) in faults {
+        let begin = [(0, Action::Create(X)), (5_000, fault)];
+        let is_refused = |steps: &[(u64, Action)]| !unfelt(&world(Plain, &[&begin[..], steps].concat())).is_empty();
+        for refused in [&[at_once][..], &[], &[late], &[at_once, (5, end)], &[late, (0, end)]] {
+            assert!(is_refused(refused), "{fault:?} {refused:?}");
+        }
+        for held in [&[(5_000, end)][..], &[at_once, (5_000, end)], &[at_once, late]] {
+            assert!(!is_refused(held), "{fault:?} {held:?}");
+        }
+    }
 }

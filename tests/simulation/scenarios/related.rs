@@ -52,6 +52,7 @@ fn a_claim_that_is_taken_back_holds_no_deletion_up() {
                 (0, Action::Delete(X)),
                 (pause, Action::Unclaim("a")),
                 (returns, Action::Claim("a")),
+                (5_000, Action::Weather(Weather::default())),
             ];
             holds(&related(Kcp, &steps), 2);
         }
@@ -233,6 +234,7 @@ fn an_object_whose_rule_is_removed_while_it_cannot_be_deleted_goes_in_any_order(
         (5_000, Action::Deny("delete")),
         (5_000, Action::Delete(X)),
         (60_000, Action::Edit(Edit::Toggle("ca"))),
+        (20_000, Action::Allow),
     ];
     holds(&related(Kcp, &steps), 8);
 }

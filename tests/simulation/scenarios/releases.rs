@@ -218,6 +218,7 @@ fn a_gate_waits_for_sources_whose_server_has_gone_away() {
         (59_000, Action::Edit(Edit::Edition)),
         (1_500, Action::Away(Side::Source)),
         (98_000, Action::Change(X)),
+        (20_000, Action::Back(Side::Source)),
     ];
     for sources in [Kcp, Plain] {
         holds(&Plan { in_waves: true, has_related: true, has_operators: true, ..world(sources, &steps) }, 8);

@@ -177,6 +177,7 @@ fn a_source_moves_once_the_state_store_of_its_next_target_can_be_kept_again() {
         (30_000, Action::Weather(conflicts)),
         (1_000, Action::Edit(Edit::Edition)),
         (100, Action::Change(X)),
+        (5_000, Action::Weather(Weather::default())),
     ];
     holds(&several(Spread::Choice, Plain, &steps), 24);
 }
