@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{DEFAULT_TARGET, approval};
+use crate::catalog;
 use crate::mapping::{Kind, Resource, Side};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Endpoint, RequestError};
@@ -22,8 +23,8 @@ use crate::object::{count, list_items, metadata};
 /// Version of the format. A reader refuses a later one.
 const FORMAT: &str = "1";
 
-/// Kinds of one mapping.
-const MOST_KINDS: usize = 256;
+/// Kinds of one mapping: those of a document, and of the one before it.
+const MOST_KINDS: usize = 2 * catalog::MOST_KINDS;
 
 const MOMENT: SignedDuration = SignedDuration::from_millis(1);
 

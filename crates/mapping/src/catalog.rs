@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 pub use changes::{differ_in, have_same_effect};
 pub use conflicts::both_write;
+pub use files::MOST_KINDS;
 
 use crate::compile::Compiled;
 use crate::diagnostic::Diagnostic;

@@ -18,8 +18,8 @@ const LARGEST: usize = 256 << 10;
 /// Bytes of a ClusterProvider in the same form: a state store holds that of its mapping, and those that this one joins.
 const LARGEST_PROVIDER: usize = 64 << 10;
 
-/// Kinds of its objects. A state store names those of the document before as well, and is read with twice as many.
-const MOST_KINDS: usize = 128;
+/// Kinds of the objects of a mapping, at most: each is a watch.
+pub const MOST_KINDS: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct File {

@@ -100,16 +100,17 @@ fn printed(own: &Type<'_>, place: View<'_>) -> Option<Misfit> {
         _ => Vec::new(),
     };
     let refused = |value: &Value| match literal(&Value::String(plain(value)), place)? {
-        Misfit::Value(why) => Some(Misfit::Choices(format!("{why}, and it can be `{}`", plain(value)))),
+        Misfit::Value(why) => Some((why, plain(value))),
         _ => None,
     };
+    if let Some((why, value)) = values.iter().find_map(refused) {
+        return Some(Misfit::Choices(format!("{why}, and it can be `{value}`")));
+    }
+    // Of integers without an end, some may be taken: those with so many digits, for example.
     let is_any_integer = values.is_empty() && own.form() == Form::Integer;
-    values.iter().find_map(refused).or_else(|| {
-        // Of those without an end, some may be taken: with so many digits, for example.
-        let some = (0..18).map(|digits| 10_i64.pow(digits)).flat_map(|least| [least, least * 9]);
-        let all: Option<Vec<_>> = some.filter(|_| is_any_integer).map(|one| refused(&one.into())).collect();
-        all?.into_iter().next()
-    })
+    let some = (0..18).filter(|_| is_any_integer).map(|digits| 10_i64.pow(digits));
+    let all: Option<Vec<_>> = some.flat_map(|least| [least, least * 9]).map(|one| refused(&one.into())).collect();
+    all?.into_iter().next().map(|(why, _)| Misfit::Choices(format!("{why}, and no integer is like that")))
 }
 
 fn plain(value: &Value) -> String {
