@@ -1,12 +1,10 @@
 //! What was said: the flags, their environment variables and their help.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use k8s_openapi::jiff::SignedDuration;
 use serde::Serialize;
@@ -516,13 +514,7 @@ impl Arguments {
     /// This process's command line. Prints help or a usage error and exits where there is nothing to run.
     pub fn read() -> (Verb, LogArguments) {
         let parsed = grouped(Self::command()).try_get_matches().and_then(|matches| Self::from_arg_matches(&matches));
-        let Self { verb, run, log } = parsed.unwrap_or_else(|error| {
-            if let Some(why) = gone(&error, std::env::args_os()) {
-                eprintln!("error: {why}");
-                std::process::exit(error.exit_code());
-            }
-            error.exit()
-        });
+        let Self { verb, run, log } = parsed.unwrap_or_else(|error| error.exit());
         (verb.unwrap_or(Verb::Run(run)), log)
     }
 }
@@ -557,41 +549,6 @@ fn grouped(program: Command) -> Command {
         .override_usage("sync-engine run --mappings <DIR> [OPTIONS]\n       sync-engine <COMMAND>")
         .mut_args(of_run)
         .mut_subcommands(|verb| verb.hide(true))
-}
-
-/// Verbs and flags of earlier versions, and what to write now.
-const GONE: [(&str, &str); 10] = [
-    ("abandon-target", "write `uninstall --lost-target NAME`"),
-    ("--listen", "write `--probes ADDR` and `--console ADDR`"),
-    ("--live", "write `sync-engine doctor`"),
-    ("-A", "leave it out, all namespaces are the default"),
-    ("--all-namespaces", "leave it out, all namespaces are the default"),
-    ("--kubeconfig", "write `--target-kubeconfig PATH`, or set KUBECONFIG"),
-    ("--context", "write `--target-kubeconfig PATH#CONTEXT`"),
-    ("--state-namespace", "leave it out, the state stores tell it; SYNC_ENGINE_STATE_NAMESPACE says otherwise"),
-    ("--home", "leave it out, the state stores tell it; SYNC_ENGINE_HOME says otherwise"),
-    (
-        "--leader-elect sharded",
-        "write `--leader-elect lease`, and give each engine a partition of kcp (docs/partitions.md)",
-    ),
-];
-
-/// What an error says of a word that an earlier version knew. The error names the first unknown flag: another one that went
-/// with it may be given behind.
-fn gone(error: &clap::Error, given: impl Iterator<Item = OsString>) -> Option<String> {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.as_str(),
-        _ => "",
-    };
-    let (verb, flag, value) =
-        (text(ContextKind::InvalidSubcommand), text(ContextKind::InvalidArg), text(ContextKind::InvalidValue));
-    // The name of a flag comes with that of its value.
-    let with_value = format!("{} {value}", flag.split(' ').next().unwrap_or_default());
-    let is_it = |name: &str| [verb, flag, &with_value].contains(&name);
-    let flags: Vec<OsString> = given.filter(|_| error.kind() == ErrorKind::UnknownArgument).collect();
-    let is_given = |name: &str| name.starts_with("--") && flags.iter().any(|flag| flag == name);
-    let (name, successor) = GONE.into_iter().find(|(name, _)| is_it(name) || is_given(name))?;
-    Some(format!("`{name}` is gone: {successor}"))
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {

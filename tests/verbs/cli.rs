@@ -6,7 +6,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::program::{self, Running};
-use super::{ROOT, run, said, shown, shown_in};
+use super::{ROOT, run, said, shown_in};
 
 /// A directory with an empty `maps/`.
 fn root() -> TempDir {
@@ -142,35 +142,6 @@ fn what_cannot_be_understood_exits_with_2() {
     error: invalid value 'soon' for '--leader-elect-retry-period <DURATION>': write a duration such as 15s or 1m30s
     error: the connection `kcp` is given twice: as ROOT/kcp and as ROOT/kcp#two
     ");
-}
-
-#[test]
-fn a_removed_verb_or_flag_names_its_successor() {
-    let gone = [
-        "abandon-target mappings --yes",
-        "run --listen 127.0.0.1:1",
-        "validate mappings --live",
-        "validate mappings --kcp-kubeconfig kcp --live",
-        "orphans -A",
-        "orphans --all-namespaces",
-        "diff --kubeconfig target",
-        "doctor --context edge",
-        "retarget --state-namespace notes",
-        "approve --home hub",
-    ];
-    insta::assert_snapshot!(said(&root(), gone).replace("exit 2\nstderr:\n", ""), @"
-    error: `abandon-target` is gone: write `uninstall --lost-target NAME`
-    error: `--listen` is gone: write `--probes ADDR` and `--console ADDR`
-    error: `--live` is gone: write `sync-engine doctor`
-    error: `--live` is gone: write `sync-engine doctor`
-    error: `-A` is gone: leave it out, all namespaces are the default
-    error: `--all-namespaces` is gone: leave it out, all namespaces are the default
-    error: `--kubeconfig` is gone: write `--target-kubeconfig PATH`, or set KUBECONFIG
-    error: `--context` is gone: write `--target-kubeconfig PATH#CONTEXT`
-    error: `--state-namespace` is gone: leave it out, the state stores tell it; SYNC_ENGINE_STATE_NAMESPACE says otherwise
-    error: `--home` is gone: leave it out, the state stores tell it; SYNC_ENGINE_HOME says otherwise
-    ");
-    assert!(shown(&["validate", "mappings", "--alive"]).contains("unexpected argument '--alive'"));
 }
 
 /// What else can be wrong with a kubeconfig, the tests of connections show.
