@@ -51,9 +51,12 @@ pub(super) fn suggestions(stage: &Stage, ordered: bool) -> String {
         }
         None => lines.push(format!("  kubectl --context {consumer} api-resources")),
     }
-    lines.extend(edit(&stage.mappings));
     lines.extend(order.map(|order| format!("  kubectl --context {consumer} delete {}", named(order))));
-    lines.extend([String::new(), "What comes of it is told here. Ctrl-C ends it all.".to_owned()]);
+    lines.push(String::new());
+    lines.push(format!(
+        "What comes of it is told here, and of an edit in {}. Ctrl-C ends it all.",
+        stage.mappings.display()
+    ));
     lines.join("\n")
 }
 
@@ -94,19 +97,6 @@ fn namespace(order: &Order) -> String {
         None | Some("default") => String::new(),
         Some(namespace) => format!(" -n {namespace}"),
     }
-}
-
-/// A label for every database, where the mapping is the one that this edit is written for.
-fn edit(mappings: &Path) -> Option<String> {
-    let file = mappings.join("mongodb.yaml");
-    let text = std::fs::read_to_string(&file).ok()?;
-    let fits = text.lines().any(|line| line.trim_start() == "kind: MongoDBCommunity");
-    (fits && !text.contains("offered-by")).then(|| {
-        format!(
-            "  perl -pi -e 's/^( +)kind: MongoDBCommunity$/$&\\n$1metadata: {{labels: {{offered-by: platform}}}}/' {}",
-            quoted(&file)
-        )
-    })
 }
 
 /// A path as a shell takes it.

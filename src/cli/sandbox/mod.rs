@@ -22,7 +22,7 @@ use screen::Screen;
 use stage::Stage;
 use teller::Teller;
 
-/// How often the story goes on by itself: progress, deadlines, the next act.
+/// How often the story goes on by itself: how far it is, deadlines, the next act.
 const TICK: Duration = Duration::from_millis(100);
 
 /// How long the consumers wait at the start for an engine that is not ready.

@@ -1,7 +1,6 @@
-//! Where the story is told: a terminal with colours and a progress line, or plain lines.
+//! Where the story is told: in colours, where the terminal has some.
 
-use std::env;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::cli::terminal;
@@ -10,8 +9,6 @@ use crate::story::narrate::{ENGINE, OPERATOR};
 
 /// Differences shown of one change.
 const MAX_DETAILS: usize = 8;
-/// Columns of a progress line, so that it never wraps on a usual terminal.
-const PROGRESS: usize = 78;
 /// Columns of a row of details, and what stands between two.
 const ROW: usize = 76;
 const GAP: &str = "; ";
@@ -22,10 +19,6 @@ const INDENT: &str = "                      ";
 pub(super) struct Screen<W> {
     out: W,
     colours: bool,
-    /// Whether a line can be written over: [`progress`](Self::progress) shows.
-    pub rewrites: bool,
-    /// The progress line that stands there now; empty for none.
-    progress: String,
 }
 
 /// The colours, as SGR parameters (ECMA-48).
@@ -40,15 +33,13 @@ pub(super) const BY_ENGINE: &str = "36";
 impl Screen<io::Stdout> {
     /// Standard output.
     pub fn of_this_process() -> Self {
-        let rewrites = io::stdout().is_terminal() && env::var_os("TERM").is_none_or(|terminal| terminal != "dumb");
-        Self { out: io::stdout(), colours: terminal::colours(), rewrites, progress: String::new() }
+        Self { out: io::stdout(), colours: terminal::colours() }
     }
 }
 
 impl<W: Write> Screen<W> {
     /// A text of one or more lines as it is.
     pub fn say(&mut self, text: &str) -> io::Result<()> {
-        self.clear()?;
         writeln!(self.out, "{text}")?;
         self.out.flush()
     }
@@ -83,24 +74,6 @@ impl<W: Write> Screen<W> {
         self.say(&text)
     }
 
-    /// What is waited for, on a line that the next one replaces. Says nothing where lines cannot be replaced.
-    pub fn progress(&mut self, text: &str) -> io::Result<()> {
-        let text: String = text.chars().take(PROGRESS).collect();
-        if !self.rewrites || text == self.progress {
-            return Ok(());
-        }
-        write!(self.out, "\r\x1b[K{text}")?;
-        self.progress = text;
-        self.out.flush()
-    }
-
-    fn clear(&mut self) -> io::Result<()> {
-        if !std::mem::take(&mut self.progress).is_empty() {
-            write!(self.out, "\r\x1b[K")?;
-        }
-        Ok(())
-    }
-
     /// A text in a style, where there are colours.
     pub fn paint(&self, style: &str, text: &str) -> String {
         if self.colours { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_owned() }
@@ -127,16 +100,15 @@ mod tests {
     use super::*;
 
     fn shown(colours: bool) -> String {
-        let mut screen = Screen { out: Vec::new(), colours, rewrites: colours, progress: String::new() };
+        let mut screen = Screen { out: Vec::new(), colours };
         let details = (0..10).map(|index| format!("spec.f{index}: 1 → 2")).collect();
         let line = Line { who: ENGINE.to_owned(), text: "updates Thing a/b".to_owned(), details };
-        screen.progress("1 of 2").expect("writes to memory");
         screen.tell(Duration::from_millis(1230), &line).expect("writes to memory");
-        String::from_utf8(screen.out).expect("text").replace('\x1b', "ESC").replace('\r', "CR")
+        String::from_utf8(screen.out).expect("text").replace('\x1b', "ESC")
     }
 
     #[test]
-    fn plain_lines_where_there_is_no_terminal() {
+    fn plain_lines_where_there_are_no_colours() {
         insta::assert_snapshot!(shown(false), @"
         1.2s  engine       updates Thing a/b
                            spec.f0: 1 → 2; spec.f1: 1 → 2; spec.f2: 1 → 2; spec.f3: 1 → 2
@@ -145,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_has_colours_and_a_line_that_is_replaced() {
+    fn a_terminal_has_colours() {
         let text = shown(true);
-        assert!(text.starts_with("CRESC[K1 of 2CRESC[KESC[2m   1.2sESC[0m  ESC[36mengine"), "{text}");
+        assert!(text.starts_with("ESC[2m   1.2sESC[0m  ESC[36mengine"), "{text}");
     }
 }

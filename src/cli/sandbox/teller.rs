@@ -20,8 +20,8 @@ use crate::story::{Narrator, Order, Place, Scene, Side};
 const FEW: usize = 8;
 /// Most sentences a second; beyond, they are counted.
 const SENTENCES: usize = 60;
-/// How often progress is told where it cannot be shown.
-const REPORT: Duration = Duration::from_secs(2);
+/// How often it is told how far the story is.
+const REPORT: Duration = Duration::from_secs(5);
 
 /// The voice of the story.
 pub(super) struct Teller {
@@ -168,25 +168,18 @@ impl Teller {
         if outcome.text.is_empty() { Ok(()) } else { self.screen.detail(&outcome.text) }
     }
 
-    /// Shows what is waited for, and how many sentences were left out.
+    /// Tells how far the story is, what is waited for, and how many sentences were left out.
     pub fn pass_time(&mut self, ordered: bool, waits_for: Option<&str>) -> io::Result<()> {
         if let Some(untold) = self.pace.left_out(self.started.elapsed().as_secs()) {
             self.screen.detail(&format!("… and {untold} more changes"))?;
         }
-        let reason = waits_for.map(|what| format!("; {what}")).unwrap_or_default();
-        match (ordered, waits_for) {
-            (true, _) if self.screen.rewrites => {
-                let text = format!("         {}{reason}", self.standing());
-                self.screen.progress(&text)
-            }
-            (true, _) if self.sums_up && self.reported.elapsed() >= REPORT => {
-                self.reported = Instant::now();
-                let text = format!("{}{reason}", self.standing());
-                self.screen.sentence(self.started.elapsed(), "", FAINT, &text)
-            }
-            (false, Some(what)) => self.screen.progress(&format!("         waiting for {what}")),
-            _ => Ok(()),
+        if !ordered || self.reported.elapsed() < REPORT {
+            return Ok(());
         }
+        self.reported = Instant::now();
+        let reason = waits_for.map(|what| format!("; {what}")).unwrap_or_default();
+        let text = format!("{}{reason}", self.standing());
+        self.screen.sentence(self.started.elapsed(), "", FAINT, &text)
     }
 
     /// `1 of 2 source objects are ready in their workspaces`.
