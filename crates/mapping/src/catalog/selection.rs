@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::conflicts::{SourceKey, source_key};
 use super::files::{Document, File};
 use super::{Catalog, Entry, ProviderEntry, Standing, changes, conflicts};
-use crate::check::{common_object, copy_of_clusters};
+use crate::check::{Places, common_object, copy_of_clusters};
 use crate::compile::{Compiled, compile_kept};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::yaml;
@@ -39,6 +39,8 @@ pub(super) struct Selection<'a> {
     broken: BTreeSet<&'a str>,
     /// Names of the mappings that run and write status, by what they watch.
     by_source: BTreeMap<SourceKey, Vec<String>>,
+    /// Names of the mappings that run, by their clusters, with the places of their objects.
+    by_clusters: BTreeMap<SourceClusters, BTreeMap<String, Places>>,
     pub mappings: BTreeMap<String, Entry>,
     pub providers: BTreeMap<String, ProviderEntry>,
     /// Providers of candidates that state stores alone tell: a process that starts knows no others from before.
@@ -61,6 +63,7 @@ impl<'a> Selection<'a> {
             placed: Vec::new(),
             broken: BTreeSet::new(),
             by_source: BTreeMap::new(),
+            by_clusters: BTreeMap::new(),
             mappings: BTreeMap::new(),
             providers: BTreeMap::new(),
             stored: Vec::new(),
@@ -243,13 +246,12 @@ impl<'a> Selection<'a> {
 
     /// Mappings whose objects can get the names of the candidate's.
     fn warn_of_rivals(&mut self, candidate: &Candidate<'a>) {
-        let clusters = source_key(&candidate.mapping).0;
-        let beside = self.mappings.values().filter(|entry| entry.standing != Standing::Retained);
-        let rivals = beside.filter(|entry| source_key(&entry.mapping).0 == clusters);
-        let findings = rivals.filter_map(|entry| {
-            let common = common_object(&candidate.mapping, &entry.mapping)?;
-            let message =
-                format!("the mapping `{}` can write the same object: {common}, for example", entry.mapping.name);
+        let beside = self.by_clusters.get(&source_key(&candidate.mapping).0).into_iter().flatten();
+        let rivals = beside.filter_map(|(name, places)| Some((&*self.mappings.get(name)?.mapping, places)));
+        let places = Places::default();
+        let findings = rivals.filter_map(|rival| {
+            let common = common_object((&*candidate.mapping, &places), rival)?;
+            let message = format!("the mapping `{}` can write the same object: {common}, for example", rival.0.name);
             let finding = Finding::new("SE0708", candidate.name_span.clone(), message);
             Some(finding.help("give the objects of each mapping a name with an ending of its own"))
         });
@@ -267,11 +269,15 @@ impl<'a> Selection<'a> {
     }
 
     fn insert(&mut self, entry: Entry) {
-        if entry.standing != Standing::Retained && conflicts::writes_status(&entry.mapping) {
-            let beside = self.by_source.entry(source_key(&entry.mapping)).or_default();
-            beside.push(entry.mapping.name.clone());
+        let name = &entry.mapping.name;
+        if entry.standing != Standing::Retained {
+            let source = source_key(&entry.mapping);
+            self.by_clusters.entry(source.0.clone()).or_default().insert(name.clone(), Places::default());
+            if conflicts::writes_status(&entry.mapping) {
+                self.by_source.entry(source).or_default().push(name.clone());
+            }
         }
-        self.mappings.insert(entry.mapping.name.clone(), entry);
+        self.mappings.insert(name.clone(), entry);
     }
 
     /// A good document that must not run: what ran before it goes on, also where a process that starts knows it from the state store

@@ -26,7 +26,7 @@ use super::template::Tree;
 use super::{Direction, Mapping, ObjectRule, RelatedMissing, RelatedRule, Side, TargetChoice};
 use crate::yaml::Node;
 
-pub use collisions::common_object;
+pub use collisions::{Places, common_object};
 pub(super) use places::{copy_of_clusters, owner_of};
 use reads::Reads;
 pub(crate) use safety::is_kubernetes_group;

@@ -24,7 +24,7 @@ const OTHER_PATH: &str = "root:other";
 
 /// Namespaces and names that meet where a rule joins, shortens or simplifies them. The plain ones come first: the
 /// simplest pair is the one to show.
-const NAMESPACES: [&str; 6] = ["default", "team", "team-a", "a", LONG_NAMESPACES[0], LONG_NAMESPACES[1]];
+pub(super) const NAMESPACES: [&str; 6] = ["default", "team", "team-a", "a", LONG_NAMESPACES[0], LONG_NAMESPACES[1]];
 const NAMES: [&str; 7] = ["my-database", "a", "a-b", "b", "a.b", LONG_NAMES[0], LONG_NAMES[1]];
 
 const LONG_NAMESPACES: [&str; 2] = [
