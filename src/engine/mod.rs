@@ -522,8 +522,7 @@ impl Engine {
 
     /// Compares the documents with what runs, says what changes, and makes it so.
     fn update(&mut self) -> Outcome {
-        let settings = &self.shared.settings;
-        let is_home_read = settings.home_connection().is_none() || self.read.contains(&settings.home);
+        let is_home_read = self.is_home_read();
         let retained = self.retained.iter().map(|(name, known)| (name.clone(), known.documents(is_home_read)));
         let (catalog, update) = self.catalog.update(&self.files, &retained.collect());
         self.catalog = catalog;
@@ -559,11 +558,17 @@ impl Engine {
         }
     }
 
+    /// Whether it is known what home says of mappings and providers.
+    fn is_home_read(&self) -> bool {
+        let settings = &self.shared.settings;
+        settings.home_connection().is_none() || self.read.contains(&settings.home)
+    }
+
     /// Starts, swaps and stops what runs until it is what the catalog says.
     fn converge(&mut self) {
         self.forget_what_never_ran();
         self.hold_candidates();
-        self.shared.manager.configure(self.catalog.providers().cloned().collect());
+        self.shared.manager.configure(self.providers());
         let wanted: Vec<Entry> = self.entries().map(|(_, entry)| entry.into_owned()).collect();
         wanted.iter().for_each(|entry| self.note_former_targets(&entry.mapping));
         self.run_providers();

@@ -22,10 +22,10 @@ use super::rehearse::{OnTarget, rehearse};
 use super::slots::{Slot, selected};
 use super::waves::Course;
 use super::{Engine, Event, TICK, departure};
-use crate::catalog::{Entry, Standing, have_same_effect};
+use crate::catalog::{Catalog, Entry, Files, Standing, have_same_effect};
 use crate::health::Condition;
 use crate::mapping::compile::Compiled;
-use crate::mapping::{Mapping, Mode, OnExit, Side, SourceClusters};
+use crate::mapping::{ClusterProvider, Mapping, Mode, OnExit, Side, SourceClusters};
 use crate::object::{Key, count};
 use crate::plan::Phase;
 use crate::release::ledger::Ledger;
@@ -231,6 +231,28 @@ impl Engine {
     /// The documents in files that wait for one in force, whose sources and targets the engine has to look at too.
     pub(super) fn waiting_documents(&self) -> impl Iterator<Item = &Arc<Mapping>> {
         self.in_force.keys().filter_map(|name| Some(&self.catalog.mapping(name)?.mapping))
+    }
+
+    /// The providers of the files, and those that documents in force name: what is served would go out of sight with them.
+    pub(super) fn providers(&self) -> Vec<ClusterProvider> {
+        let of_files = self.catalog.providers().map(|one| (one.name.clone(), one.clone()));
+        let mut providers: BTreeMap<String, ClusterProvider> = of_files.collect();
+        for (mapping, one) in &self.in_force {
+            let lost = one.mapping.providers().into_iter().filter(|name| !providers.contains_key(*name));
+            let last: Vec<ClusterProvider> = lost.filter_map(|name| self.last_provider(mapping, name)).collect();
+            providers.extend(last.into_iter().map(|one| (one.name.clone(), one)));
+        }
+        providers.into_values().collect()
+    }
+
+    /// A provider without a good document, as this process had it last; else as the state stores of a mapping have it.
+    fn last_provider(&self, mapping: &str, name: &str) -> Option<ClusterProvider> {
+        self.shared.manager.document(&SourceClusters::Provider(name.to_owned())).or_else(|| {
+            let recorded = self.retained.get(mapping)?.documents(self.is_home_read());
+            let recorded = BTreeMap::from([(mapping.to_owned(), recorded)]);
+            let (catalog, _) = Catalog::default().update(&Files::default(), &recorded);
+            catalog.providers().find(|one| one.name == name).cloned()
+        })
     }
 
     /// A document that does not do the same as the one in force does not take its place before it is judged.

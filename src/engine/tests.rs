@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::inventory::document_hash;
 use super::*;
 use crate::health::{self, Level};
+use crate::mapping::SourceClusters;
 use crate::release::ledger::Ledger;
 use crate::release::waves::Stage;
 use crate::server::metrics::Format;
@@ -97,6 +98,47 @@ async fn a_mapping_that_waits_for_the_edit_of_another_one_waits_also_while_its_t
     engine.leadership();
     engine.converge();
     assert_eq!(running(&engine), ["first"]);
+}
+
+/// One edit may rename a provider where it stands, and in the mapping: the same sources are served by both documents.
+#[tokio::test]
+async fn a_document_in_force_goes_on_with_its_provider_until_another_one_takes_its_place() {
+    let export = r#"apiExport: {name: widgets, path: "root:widgets"}"#;
+    let of = |provider: &str| document("first", "ConfigMap", "").replace(export, &format!("provider: {provider}"));
+    let defined = |name: &str| {
+        format!(
+            "apiVersion: sync-engine.dev/v1alpha1\nkind: ClusterProvider\nmetadata: {{name: {name}}}\n\
+             spec: {{kubeconfig: {{connection: target}}}}\n"
+        )
+    };
+    let whole = |name: &str| format!("{}---\n{}", of(name), defined(name));
+    let known = |engine: &Engine, name: &str| {
+        engine.shared.manager.document(&SourceClusters::Provider(name.to_owned())).is_some()
+    };
+    let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
+    write(&mut engine, whole("edge"));
+    let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
+    store(&pipeline, "");
+    write(&mut engine, whole("other"));
+    assert!(engine.in_force.contains_key("first"));
+    assert_eq!(["edge", "other"].map(|name| known(&engine, name)), [true, true]);
+    // A process that starts knows it from the state store alone.
+    let recorded = || Inventory {
+        mapping: "first".into(),
+        document: of("edge").into(),
+        provider: defined("edge"),
+        resource_version: "1".into(),
+        ..Inventory::default()
+    };
+    let (mut engine, _received) = self::engine(&[DEFAULT_TARGET]);
+    write(&mut engine, whole("other"));
+    engine.learn(DEFAULT_TARGET.to_owned(), vec![recorded()]);
+    assert!(!known(&engine, "edge"));
+    engine.recorded(&Slot::of("first"), recorded());
+    assert_eq!(["edge", "other"].map(|name| known(&engine, name)), [true, true]);
+    // Where the edit is taken back, nothing needs the other one.
+    write(&mut engine, whole("edge"));
+    assert_eq!(["edge", "other"].map(|name| known(&engine, name)), [true, false]);
 }
 
 /// The record of what is held would be deleted otherwise, with what a person decided on it, at each start of an engine whose targets are
