@@ -235,7 +235,7 @@ async fn joined_providers_fail_each_for_itself() {
     let mut seen = fleet.next_events(3).await;
     seen.sort_unstable();
     assert_eq!(seen, ["+files.a.sandbox -", "+plain -", "synced"]);
-    insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: there is no ClusterProvider `missing` to be joined: add its document");
+    insta::assert_snapshot!(fleet.complaint().await, @"ClusterProvider fleet: the ClusterProvider `missing` cannot be joined: add its document, or correct it (the log and `/readyz?verbose` tell its errors)");
     // One of them is gone: its clusters stay, and the other's go on.
     let (path, aside) = (PathBuf::from(&directory), PathBuf::from(format!("{directory}.aside")));
     std::fs::rename(&path, &aside).expect("the directory is moved");

@@ -263,7 +263,7 @@ async fn what_is_no_kcp_and_what_is_away_is_said() {
     scene.manager.run([other]);
     insta::assert_snapshot!(scene.complaint().await, @"APIExport things of kpc: there is no connection `kpc` (there are: kcp); add `--connection kpc=PATH[#CONTEXT]`");
     scene.manager.run([SourceClusters::Provider("edge".into())]);
-    insta::assert_snapshot!(scene.complaint().await, @"ClusterProvider edge: there is no ClusterProvider `edge`: add its document, or correct the name in the mapping");
+    insta::assert_snapshot!(scene.complaint().await, @"ClusterProvider edge: there is no good document of the ClusterProvider `edge`: add it, correct its errors (the log and `/readyz?verbose` tell them), or correct the name in the mapping");
 }
 
 #[tokio::test]

@@ -53,7 +53,12 @@ impl Groups {
         let tells_labels = parts.iter().filter_map(|part| part.kind.as_ref()).any(ProviderKind::tells_labels);
         let mut joint = Self::default();
         for Part { name, kind } in parts {
-            let missing = || format!("there is no ClusterProvider `{name}` to be joined: add its document");
+            let missing = || {
+                format!(
+                    "the ClusterProvider `{name}` cannot be joined: add its document, or correct it (the log and \
+                     `/readyz?verbose` tell its errors)"
+                )
+            };
             let members = kind
                 .as_ref()
                 .ok_or_else(missing)

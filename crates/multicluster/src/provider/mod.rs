@@ -68,7 +68,8 @@ fn start(
         }
         (SourceClusters::Provider(name), None) => {
             return Err(format!(
-                "there is no ClusterProvider `{name}`: add its document, or correct the name in the mapping"
+                "there is no good document of the ClusterProvider `{name}`: add it, correct its errors (the log and \
+                 `/readyz?verbose` tell them), or correct the name in the mapping"
             ));
         }
         (SourceClusters::Provider(_), Some(provider)) => provider,
