@@ -495,6 +495,7 @@ fn gives<'s>(call: &'s Call, arguments: &[Option<Bound<'s>>], below: Option<Boun
         ("int", _) => or_default(vec![Type::Simple(Form::Integer)]),
         ("float", _) => or_default(vec![Type::Simple(Form::Number)]),
         ("first" | "last" | "max" | "min", _) => items().collect(),
+        ("reverse", _) => first().into_iter().map(sliced).collect(),
         ("flatten", _) => vec![Type::List(items().flat_map(flat).collect())],
         ("list", _) => vec![Type::List(items().collect())],
         ("range", _) => vec![Type::List(vec![Type::Simple(Form::Integer)])],

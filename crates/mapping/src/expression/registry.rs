@@ -205,7 +205,7 @@ static FILTERS: &[Function] = &[
     variadic(filter("rejectattr", CHOSEN_BY, Gives::Same, |given| select::choose_by_attribute(given, false))),
     filter("replace", &[OF_TEXT, required("from", TEXT), required("to", TEXT)], STRING, text::replace),
     filter("required", &[VALUE, required("message", TEXT)], Gives::Same, map::required),
-    filter("reverse", &[required("value", &[Form::List, Form::Text])], Gives::Same, list::reverse),
+    filter("reverse", &[required("value", &[Form::List, Form::Text])], Gives::Else, list::reverse),
     filter("round", &[OF_NUMBER, optional("precision", INTEGER)], NUMBER, number::round),
     variadic(filter("select", &[OF_LIST, TESTED], Gives::Same, |given| select::choose(given, true))),
     variadic(filter("selectattr", CHOSEN_BY, Gives::Same, |given| select::choose_by_attribute(given, true))),
