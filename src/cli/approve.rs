@@ -88,7 +88,10 @@ pub(super) fn approve(arguments: &ApproveArguments) -> anyhow::Result<Exit> {
         for record in &records {
             let digest = record.digest(engine_id);
             if arguments.digest.as_ref().is_some_and(|expected| *expected != digest) {
-                eprintln!("refused: mapping {}: what is held now has the digest {digest}", record.mapping);
+                let name = &record.mapping;
+                eprintln!(
+                    "refused: mapping {name}: what is held now has the digest {digest}; `sync-engine approve {name}` shows it"
+                );
                 return Ok(Exit::Failure);
             }
             approvals.decide(record, decision).await.map_err(|error| {

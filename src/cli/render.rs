@@ -147,13 +147,20 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
 
 /// The good mappings of a path; where there is none, what is wrong stands in the error.
 fn catalog(files: &Files, paths: &[PathBuf]) -> Result<Catalog, Misconfigured> {
-    let catalog = inputs::catalog(files);
-    match inputs::errors(&catalog) {
-        Some(errors) if catalog.mappings().next().is_none() => {
-            Err(Misconfigured(format!("no mapping in {} can be used\n\n{errors}", inputs::listed(paths))))
+    let (catalog, paths) = (inputs::catalog(files), inputs::listed(paths));
+    let has_none = catalog.mappings().next().is_none();
+    match has_none {
+        true if inputs::errors(&catalog).is_some() => {
+            Err(with_errors(&catalog, format!("no mapping in {paths} can be used")))
         }
-        _ => Ok(catalog),
+        true => Err(Misconfigured(format!("there is no mapping in {paths}"))),
+        false => Ok(catalog),
     }
+}
+
+/// What is wrong with documents may be why no other one will do.
+fn with_errors(catalog: &Catalog, why: String) -> Misconfigured {
+    Misconfigured([why].into_iter().chain(inputs::errors(catalog)).collect::<Vec<_>>().join("\n\n"))
 }
 
 /// `None`: no mapping takes the object, and it was said.
@@ -167,7 +174,7 @@ fn choose<'c>(
         let known: Vec<_> = catalog.mappings().map(|(name, _)| name).collect();
         let entry = catalog.mapping(name).ok_or_else(|| {
             let known = known.join("`, `");
-            Misconfigured(format!("there is no mapping `{name}`; there is `{known}`"))
+            with_errors(catalog, format!("there is no good mapping `{name}`; there is `{known}`"))
         })?;
         return Ok(Some(&entry.mapping));
     }
@@ -178,11 +185,9 @@ fn choose<'c>(
             let title = sources::title(source);
             let served: Vec<_> =
                 catalog.mappings().map(|(_, entry)| entry.mapping.source.resource.to_string()).collect();
-            Err(Misconfigured(format!(
-                "no mapping takes {title} ({}); the mappings take {}",
-                source["apiVersion"].as_str().unwrap_or_default(),
-                served.join(", ")
-            )))
+            let version = source["apiVersion"].as_str().unwrap_or_default();
+            let why = format!("no mapping takes {title} ({version}); the mappings take {}", served.join(", "));
+            Err(with_errors(catalog, why))
         }
         _ => {
             let names: Vec<_> = takers.iter().map(|mapping| mapping.name.as_str()).collect();

@@ -119,7 +119,9 @@ fn keys(arguments: &TraceArguments) -> anyhow::Result<BTreeSet<String>> {
 fn path_of<const N: usize>(parts: [&str; N]) -> Result<String, Usage> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ":.-_".contains(letter);
     match parts.iter().find(|part| !part.chars().all(is_plain)) {
-        Some(part) => Err(Usage(format!("`{part}` is no name"))),
+        Some(part) => Err(Usage(format!(
+            "`{part}` is no name; write MAPPING WORKSPACE [NAMESPACE/]NAME, or --object KIND [NAMESPACE/]NAME"
+        ))),
         None => Ok(parts.join("/")),
     }
 }

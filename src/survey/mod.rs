@@ -112,10 +112,10 @@ pub enum Unseen {
     NoConnection(String),
     #[error("{0}")]
     Connection(String),
-    #[error("there is no APIExport `{name}` in {place}")]
+    #[error("there is no APIExport `{name}` in {place}; create it, or correct `source.apiExport`")]
     NoExport { name: String, place: String },
-    #[error("there is no APIExportEndpointSlice of the APIExport `{name}` in {place}")]
-    NoSlice { name: String, place: String },
+    #[error("{0}")]
+    NoSlice(String),
     #[error(
         "{why}; an engine does not need this right, so `sync-engine rbac` does not print it: let your user get {what}, or give the \
          kubeconfig of one who may"
@@ -193,7 +193,19 @@ impl Surveyor {
         // As the provider reads them: one that does not read says nothing.
         let slices = items(&workspace, &kcp::endpoint_slices(), None).await?.into_iter();
         let slices: Vec<EndpointSlice> = slices.filter_map(|slice| serde_json::from_value(slice).ok()).collect();
-        let missing = || Unseen::NoSlice { name: export.name.clone(), place: workspace.url().to_owned() };
+        let missing = || {
+            let (name, place) = (&export.name, workspace.url());
+            Unseen::NoSlice(match &export.endpoint_slice {
+                Some(slice) => {
+                    format!(
+                        "there is no APIExportEndpointSlice `{slice}` in {place}; correct `apiExport.endpointSlice`"
+                    )
+                }
+                None => format!(
+                    "no APIExportEndpointSlice in {place} refers to APIExport `{name}`; kcp makes one with the export, or create one"
+                ),
+            })
+        };
         let slice = kcp::choose(&slices, export).ok_or_else(missing)?;
         let connection = self.connection(&export.connection)?;
         let endpoint = |url| connection.endpoint_at(url).map_err(|error| Unseen::Connection(error.to_string()));

@@ -23,14 +23,21 @@ fn two_directories_are_compared_over_sources() {
     assert_snapshot!("text", said(&root, ["diff ROOT/old ROOT/new -f ROOT/sources"]));
     assert_snapshot!("table", said(&root, ["diff ROOT/old ROOT/gone -f ROOT/sources -o table"]));
     assert_snapshot!("yaml", said(&root, ["diff ROOT/old ROOT/new -f ROOT/sources -o yaml"]));
-    let refused = ["diff ROOT/old ROOT/new", "diff ROOT/old ROOT/new -f examples/mongodb/mongodb.yaml"];
+    let refused = [
+        "diff ROOT/old ROOT/new",
+        "diff ROOT/old ROOT/new -f examples/mongodb/mongodb.yaml",
+        "diff ROOT/old ROOT/new -f ROOT/sources -n nowhere",
+    ];
     assert_snapshot!(said(&root, refused), @"
     exit 2
     stderr:
     error: give the source objects to compare with: -f FILE or DIR
     exit 3
     stderr:
-    error: no mapping takes any of the source objects
+    error: no mapping takes any of the source objects; the mappings take databases.v1.example.dev
+    exit 3
+    stderr:
+    error: no source object is in the namespace, or has the labels, that --namespace and --selector ask for
     ");
     assert!(said(&root, ["diff ROOT/old ROOT/bad -f ROOT/sources"]).starts_with("exit 3\n"));
 }

@@ -398,8 +398,17 @@ fn render_says_why_there_is_nothing() {
       = help: quote the text that holds it, or check the indentation of this line
     exit 3
     stderr:
-    error: there is no mapping `database`; there is `databases`
+    error: there is no good mapping `database`; there is `databases`
     ");
+    // What is wrong may be why.
+    fs::copy(root.path().join("bad/a.yaml"), root.path().join("maps/broken.yaml")).expect("a file");
+    for line in ["render ROOT/maps -f ROOT/failing.yaml --mapping broken", "render ROOT/maps -f ROOT/other.yaml"] {
+        let mixed = said(&root, [line]);
+        assert!(
+            mixed.contains("; the") && mixed.contains("error[SE0301]") && mixed.contains("maps/broken.yaml"),
+            "{mixed}"
+        );
+    }
     let bad = said(&root, ["render ROOT/bad -f ROOT/failing.yaml"]);
     assert!(bad.starts_with("exit 3\n") && bad.contains("no mapping in `ROOT/bad` can be used"), "{bad}");
 }

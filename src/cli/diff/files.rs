@@ -45,8 +45,9 @@ pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> anyh
     };
     let mut changes = Vec::new();
     let mut releases: BTreeMap<String, Rehearsal> = BTreeMap::new();
-    let mut compared = false;
+    let (mut is_any_in_scope, mut compared) = (false, false);
     for source in given.into_iter().filter(|source| arguments.scope.includes(source)) {
+        is_any_in_scope = true;
         let names = bench.takers(&source);
         compared |= !names.is_empty();
         let mut before = BTreeMap::new();
@@ -67,7 +68,7 @@ pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> anyh
     let told = modes.chain(releases.iter().filter_map(|(name, release)| bench.told(name, release))).collect();
     match compared {
         true => Ok((changes, told)),
-        false => Err(Misconfigured("no mapping takes any of the source objects".to_owned()).into()),
+        false => Err(bench.takes_none(is_any_in_scope).into()),
     }
 }
 
@@ -116,6 +117,22 @@ impl Bench<'_> {
         both.flat_map(|catalog| sources::takers(catalog, self.schemas, source))
             .map(|mapping| mapping.name.clone())
             .collect()
+    }
+
+    /// Why nothing is compared.
+    fn takes_none(&self, is_any_in_scope: bool) -> Misconfigured {
+        let of = |catalog: &Catalog| -> Vec<String> {
+            catalog.mappings().map(|(_, entry)| entry.mapping.source.resource.to_string()).collect()
+        };
+        let served: BTreeSet<String> = [self.old, self.new].into_iter().flat_map(of).collect();
+        Misconfigured(match is_any_in_scope {
+            true => format!(
+                "no mapping takes any of the source objects; the mappings take {}",
+                served.into_iter().collect::<Vec<_>>().join(", ")
+            ),
+            false => "no source object is in the namespace, or has the labels, that --namespace and --selector ask for"
+                .to_owned(),
+        })
     }
 
     /// What the release of a mapping would come to, in the words of the engine. `None`: nothing takes its place.

@@ -231,7 +231,7 @@ fn at_export(spec: &Node) -> Range<usize> {
 fn unseen(at: Range<usize>, why: &Unseen) -> Finding {
     let code = match why {
         Unseen::NoExport { .. } => "SE0802",
-        Unseen::NoSlice { .. } => "SE0803",
+        Unseen::NoSlice(_) => "SE0803",
         Unseen::Request(error) if error.code() == Some(403) => "SE0806",
         _ => "SE0801",
     };
