@@ -285,6 +285,8 @@ pub struct Releases {
     /// How often the engine has asked for what home says to be read anew.
     pub asked: u64,
     pub progress: BTreeMap<String, Progress>,
+    /// Mappings of which home says it in a form that this version does not read.
+    pub unreadable: BTreeSet<String>,
 }
 
 /// Mappings of which there is a record, as far as this process has seen since it leads.
@@ -293,6 +295,8 @@ struct Recorded {
     mappings: BTreeSet<String>,
     /// What is recorded of releases.
     releases: BTreeMap<String, Progress>,
+    /// What cannot be read of that, by mapping.
+    unreadable: BTreeMap<String, Problem>,
     /// In which term of the lease they were listed.
     term: Option<u64>,
     /// How often the engine had asked for that.
@@ -347,7 +351,7 @@ impl Recorded {
 
     /// Whether home has records of releases, or may come to have some.
     fn has_releases(&self) -> bool {
-        !self.releases.is_empty() || !self.unanswered.is_empty()
+        !self.releases.is_empty() || !self.unreadable.is_empty() || !self.unanswered.is_empty()
     }
 
     /// What home has of releases, where these are `wanted`. What came late of one that is over is known from now on: it is deleted.
@@ -376,11 +380,20 @@ impl Recorded {
     }
 }
 
-/// How far releases are, of ConfigMaps at home.
-fn kept_releases(found: &[Value]) -> Result<BTreeMap<String, Progress>, Problem> {
-    let of = |config_map: &Value| config_map["data"]["of"].as_str().map(str::to_owned);
-    let each = found.iter().map(|one| progress(one).map(|progress| of(one).zip(progress)));
-    each.filter_map(Result::transpose).collect()
+/// How far releases are, of ConfigMaps at home, and what cannot be read of that. A copy under another name is no record.
+fn kept_releases(found: &[Value], engine: &str) -> (BTreeMap<String, Progress>, BTreeMap<String, Problem>) {
+    let (mut releases, mut unreadable) = (BTreeMap::new(), BTreeMap::new());
+    for config_map in found {
+        let of_engine = metadata(config_map, "name").strip_prefix(engine).and_then(|rest| rest.strip_prefix('.'));
+        let of_release = of_engine.and_then(|rest| rest.strip_suffix(RELEASE)?.strip_suffix('.'));
+        let Some(mapping) = of_release.map(str::to_owned) else { continue };
+        match progress(config_map) {
+            Ok(Some(progress)) => drop(releases.insert(mapping, progress)),
+            Ok(None) => {}
+            Err(problem) => drop(unreadable.insert(mapping, problem)),
+        }
+    }
+    (releases, unreadable)
 }
 
 impl Attendant {
@@ -403,7 +416,7 @@ impl Attendant {
                 0 => Duration::MAX,
                 _ => RETRY.delay(failures, &mut jitter),
             };
-            self.report(&problems);
+            self.report(problems.iter().chain(recorded.unreadable.values()));
             // Cancel-safe: values that count as unseen until they are taken, and a timer. The engine ends this task before
             // it lets go of the other ends.
             tokio::select! {
@@ -415,14 +428,14 @@ impl Attendant {
         }
     }
 
-    fn report(&self, problems: &[Problem]) {
-        if problems.is_empty() {
+    fn report<'p>(&self, problems: impl Iterator<Item = &'p Problem>) {
+        let texts: BTreeSet<String> = problems.map(ToString::to_string).collect();
+        if texts.is_empty() {
             self.shared.instruments.health.remove(COMPONENT);
             return;
         }
-        let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
         // That something is held is a condition of the mapping.
-        self.shared.instruments.health.set(COMPONENT, Condition::degraded(texts.join("; ")));
+        self.shared.instruments.health.set(COMPONENT, Condition::degraded(Vec::from_iter(texts).join("; ")));
     }
 
     /// Brings the records up to date, and hands on what is approved.
@@ -469,7 +482,12 @@ impl Attendant {
         }
         let now = Instant::now();
         let found = self.reading().kept().await.map_err(Problem::Unread)?;
-        recorded.found(kept_releases(&found)?, wanted);
+        let (there, unreadable) = kept_releases(&found, &self.shared.settings.engine);
+        recorded.found(there, wanted);
+        if !unreadable.keys().eq(recorded.unreadable.keys()) {
+            recorded.term = None;
+        }
+        recorded.unreadable = unreadable;
         recorded.unanswered.retain(|(_, _, at)| now.duration_since(*at) < LATE_REQUEST);
         recorded.looked = Some(Instant::now());
         Ok(())
@@ -549,7 +567,7 @@ impl Attendant {
     async fn read_home(&self, term: u64, asked: u64, recorded: &mut Recorded) -> Result<(), Problem> {
         let (approvals, engine) = (self.reading(), &self.shared.settings.engine);
         let found = approvals.kept().await.map_err(Problem::Unread)?;
-        let (term, releases) = (Some(term), kept_releases(&found)?);
+        let (term, (releases, unreadable)) = (Some(term), kept_releases(&found, engine));
         let (mut mappings, mut rejections) = (BTreeSet::new(), Vec::new());
         for record in found.iter().filter_map(Record::read) {
             let approval = approvals.approval(&record.mapping).await.map_err(Problem::Unread)?;
@@ -563,10 +581,12 @@ impl Attendant {
             rejected.insert(mapping.clone(), digest);
             let _ = self.events.send(Event::Decided(mapping, held, decision)).await;
         }
-        let known = Releases { term, asked, progress: releases.clone() };
+        let (progress, untold) = (releases.clone(), unreadable.keys().cloned().collect());
+        let known = Releases { term, asked, progress, unreadable: untold };
         let _ = self.events.send(Event::Releases(known)).await;
         let (looked, unanswered) = (Some(Instant::now()), std::mem::take(&mut recorded.unanswered));
-        *recorded = Recorded { mappings, releases, term, asked, unanswered, looked, rejected, ..Recorded::default() };
+        let known = Recorded { mappings, releases, unreadable, term, asked, ..Recorded::default() };
+        *recorded = Recorded { unanswered, looked, rejected, ..known };
         Ok(())
     }
 
@@ -591,7 +611,7 @@ enum Problem {
     Unwritten(RequestError),
     #[error(
         "the ConfigMap `{name}` says how far a release is, in a form that this version of the engine does not read ({why}): no \
-         edit is released before a later version runs, or the ConfigMap is deleted"
+         edit of its mapping is released before a later version runs, or the ConfigMap is deleted"
     )]
     Unreadable { name: String, why: serde_json::Error },
     #[error("another process has recorded how far the release of mapping {0} is: it is read again")]
@@ -608,8 +628,7 @@ impl Problem {
     fn is_of_all(&self) -> bool {
         match self {
             Self::Unread(error) | Self::Unwritten(error) => error.retryable(),
-            Self::Elsewhere(_) => true,
-            Self::Unreadable { .. } | Self::Outdated { .. } => false,
+            Self::Elsewhere(_) | Self::Unreadable { .. } | Self::Outdated { .. } => false,
         }
     }
 }
@@ -660,17 +679,24 @@ mod tests {
         }
     }
 
-    /// It was written over as if there were none, and sources of a wave went back.
+    /// It was written over as if there were none, and sources of a wave went back. Then it held up all mappings.
     #[test]
-    fn what_a_later_version_says_of_a_release_is_not_taken_for_no_release() {
-        let config_map = |release: &str| json!({"metadata": {"name": "main.widgets.release"}, "data": {"of": "widgets", "release": release}});
-        let written = progress("a", "b");
-        let known =
-            kept_releases(&[config_map(&json!(written).to_string()), json!({"data": {"of": "gadgets", "held": "{}"}})]);
-        assert_eq!(known.expect("both are read"), BTreeMap::from([("widgets".to_owned(), written.clone())]));
-        let mut later = json!(written);
+    fn what_a_later_version_says_of_a_release_is_not_taken_for_no_release_and_is_of_its_mapping_alone() {
+        let config_map = |name: &str, release: &Value| json!({"metadata": {"name": name}, "data": {"of": "widgets", "release": release.to_string()}});
+        let (written, mut later) = (progress("a", "b"), json!(progress("c", "d")));
         later["stage"] = json!({"Paused": {"until": "noon"}});
-        let problem = kept_releases(&[config_map(&later.to_string())]).expect_err("no such stage is known").to_string();
+        let (releases, unreadable) = kept_releases(
+            &[
+                config_map("main.widgets.release", &later),
+                config_map("main.gadgets.release", &json!(written)),
+                config_map("main.gadgets.release-before", &later),
+                json!({"metadata": {"name": "main.gadgets.held"}, "data": {"of": "gadgets", "held": "{}"}}),
+            ],
+            "main",
+        );
+        assert_eq!(releases, BTreeMap::from([("gadgets".to_owned(), written)]));
+        assert_eq!(unreadable.keys().collect::<Vec<_>>(), ["widgets"]);
+        let problem = unreadable["widgets"].to_string();
         assert!(problem.contains("`main.widgets.release`") && problem.contains("Paused"), "{problem}");
     }
 
@@ -678,6 +704,7 @@ mod tests {
     fn what_home_refuses_of_one_mapping_holds_up_no_other() {
         let too_large = Status { code: 422, ..Status::default() };
         assert!(!Problem::Unwritten(RequestError::Status(Box::new(too_large))).is_of_all());
+        assert!(!Problem::Elsewhere("widgets".into()).is_of_all(), "its record may be one that no list shows");
         let lost = RequestError::AnswerLost { url: "https://home".into(), reason: "the connection broke".into() };
         assert!(Problem::Unwritten(lost).is_of_all(), "each request would last as long");
     }

@@ -173,7 +173,7 @@ impl Engine {
             pipeline.unconfirmed().is_some() || !pipeline.asked().is_empty() || (is_open && !pipeline.is_planned())
         };
         let mut running = self.pipelines_of(name).peekable();
-        !self.are_releases_known() || running.peek().is_none() || running.any(may_ask)
+        !self.is_release_known(name) || running.peek().is_none() || running.any(may_ask)
     }
 
     /// What is held of a mapping.

@@ -75,6 +75,11 @@ impl Engine {
         self.releases.borrow().term == Some(self.shared.lease.number()) && self.shared.lease.is_held()
     }
 
+    /// The same of one mapping: this version may not be able to read what home says of it.
+    pub(super) fn is_release_known(&self, name: &str) -> bool {
+        self.are_releases_known() && !self.releases.borrow().unreadable.contains(name)
+    }
+
     pub(super) fn set_progress(&self, name: &str, progress: Option<Progress>) {
         self.releases.send_if_modified(|releases| note(&mut releases.progress, name, progress));
     }
@@ -99,7 +104,7 @@ impl Engine {
             return;
         }
         let names: BTreeSet<String> = self.pipelines.keys().map(|slot| slot.mapping.clone()).collect();
-        for name in names {
+        for name in names.into_iter().filter(|name| self.is_release_known(name)).collect::<Vec<_>>() {
             // Each of its targets may say so.
             if self.pipelines_of(&name).filter(|pipeline| pipeline.takes_end()).count() > 0 {
                 self.ended_elsewhere(&name);
@@ -336,7 +341,7 @@ mod tests {
             let (number, asked) = (engine.shared.lease.number(), engine.releases.borrow().asked);
             let term = Some(if is_same_term { number } else { number + 1 });
             let progress = of(now).map(|progress| ("first".to_owned(), progress)).into_iter().collect();
-            engine.releases_known(Releases { term, asked, progress });
+            engine.releases_known(Releases { term, asked, progress, ..Releases::default() });
             assert_eq!(engine.progress("first").map(|progress| progress.stage), then, "{case}");
         }
     }
@@ -359,6 +364,20 @@ mod tests {
         store(&pipeline, "restored");
         engine.judge_and_share();
         assert!(engine.are_releases_known(), "it is over");
+    }
+
+    /// A later version of the engine wrote it, or somebody by hand.
+    #[tokio::test]
+    async fn a_release_that_home_tells_in_an_unreadable_form_holds_up_its_own_mapping_alone() {
+        for (unreadable, waits) in [("first", true), ("second", false)] {
+            let (mut engine, pipeline) = serving_one();
+            store(&pipeline, "begun");
+            let (term, unreadable) = (Some(engine.shared.lease.number()), [unreadable.to_owned()].into());
+            engine.releases_known(Releases { term, unreadable, ..Releases::default() });
+            assert_eq!(pipeline.unconfirmed().is_some(), waits, "which sources follow which document");
+            write(&mut engine, document("first", "ServiceAccount", ""));
+            assert_eq!(matches!(engine.next_step("first"), Next::GoesOn(Why::Unknown(_))), waits);
+        }
     }
 
     /// It has put the candidate in force, or has taken it back: by what this process knows, sources would follow the document before.

@@ -73,7 +73,7 @@ pub(super) fn home_says(engine: &mut Engine, progress: Option<Progress>) {
     let term = Some(engine.shared.lease.number());
     let progress = progress.map(|progress| ("first".to_owned(), progress)).into_iter().collect();
     let asked = engine.releases.borrow().asked;
-    engine.releases_known(Releases { term, asked, progress });
+    engine.releases_known(Releases { term, asked, progress, ..Releases::default() });
 }
 
 #[tokio::test]

@@ -63,7 +63,7 @@ impl Engine {
     pub(super) fn next_step(&mut self, name: &str) -> Next {
         let Some((one, entry)) = self.waiting(name) else { return Next::Unchanged };
         let has_home = self.shared.settings.home_connection().is_some();
-        let is_untold = has_home && !self.are_releases_known();
+        let is_untold = has_home && !self.is_release_known(name);
         let untold = || Next::GoesOn(Why::Unknown("the home cluster has not told yet how far releases are".to_owned()));
         if is_removal(entry) {
             // A person may have rejected it. Home that is lost, which needs not record it, holds up no removal.
@@ -259,7 +259,7 @@ impl Engine {
 
     /// Refuses the document in the file where a person rejected that.
     pub(super) fn refuse_rejected(&mut self, name: &str) {
-        let Some((one, entry)) = self.waiting(name).filter(|_| self.are_releases_known()) else { return };
+        let Some((one, entry)) = self.waiting(name).filter(|_| self.is_release_known(name)) else { return };
         let (release, is_approved) = (one.release(entry), one.is_approved(entry));
         let Some(rejected) = self.rejected.remove(name) else { return };
         let stage = self.progress(name).filter(|progress| progress.release == release).map(|progress| progress.stage);
