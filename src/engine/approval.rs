@@ -220,8 +220,15 @@ impl Approvals {
         written.map_err(Problem::Unwritten)
     }
 
+    /// What cannot be read shows nothing that a person could have decided on: another record takes its place.
     async fn record(&self, mapping: &str) -> Result<Option<Record>, RequestError> {
-        Ok(self.0.config_map(&self.name(mapping, RECORD)).await?.as_ref().and_then(Record::read))
+        let name = self.name(mapping, RECORD);
+        let Some(found) = self.0.config_map(&name).await? else { return Ok(None) };
+        let record = Record::read(&found).filter(|record| record.mapping == mapping);
+        if record.is_none() {
+            self.0.delete_config_map(&name, metadata(&found, "uid"), metadata(&found, "resourceVersion")).await?;
+        }
+        Ok(record)
     }
 
     /// Writes what is held, over the record that is known.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::case::{Case, Stage, case};
+use crate::rest::Patch;
 use crate::target::uid;
 use crate::world::{WIDGETS, World};
 
@@ -60,6 +61,10 @@ async fn an_edit_that_would_break_sources_is_held_until_it_is_mended_or_a_person
     engine.says_of(|| world.mappings.write("widgets.yaml", &failing_for(1)), &HELD).await;
     let answer = engine.reload().await;
     assert!(!answer.is_success() && HELD.iter().all(|held| format!("{answer:?}").contains(held)), "{answer:?}");
+    engine.held(&world.name).await;
+    // Nobody decides on a record that somebody has broken: it is written anew.
+    let record = format!("/api/v1/namespaces/notes-{}/configmaps/main.{}.held", stage.id, world.name);
+    world.target.rest.patch(Patch::Merge, &record, &json!({"data": {"held": "broken"}})).await;
     engine.held(&world.name).await;
     world.no_write(Duration::from_secs(2)).await;
     // One mapping's edit takes no replica out of service.
