@@ -80,11 +80,13 @@ impl Engine {
         }
         let release = one.release(entry);
         let (of, progress) = (document_hash(&in_force.text, ""), self.progress(name));
-        let is_taken_back = |recorded: &Progress| {
-            recorded.in_force != of && progress.as_ref() != Some(recorded) && is_left_to(&in_force, recorded)
+        let is_refused = progress.as_ref().is_some_and(|wanted| matches!(wanted.stage, Stage::Refused(_)));
+        let is_taken_back = |recorded: &Progress| match recorded.in_force == of {
+            true => is_refused && recorded.stage.wave().is_some(),
+            false => progress.as_ref() != Some(recorded) && is_left_to(&in_force, recorded),
         };
         if self.recorded_releases.get(name).is_some_and(is_taken_back) {
-            // A step of this candidate would be recorded in its place.
+            // A step of this candidate would be recorded in its place, without the ledger of what goes back.
             return Next::GoesOn(Why::Unknown("home has not recorded yet what an earlier edit left".to_owned()));
         }
         // That of a document before tells nothing.
@@ -376,6 +378,28 @@ mod tests {
             let former = refused.ledger.map(|ledger| ledger.former.to_vec());
             assert_eq!(former.as_deref(), Some(std::slice::from_ref(&candidate)), "{why}");
         }
+    }
+
+    /// A step of the mended text would be recorded in place of the ledger by which the sources of later waves go back.
+    #[tokio::test]
+    async fn a_mended_text_waits_until_home_has_recorded_that_the_one_before_went_back() {
+        let waves = "  release: {waves: [{percent: 50}, {percent: 100}]}\n";
+        let (mut engine, _) = engine(&[DEFAULT_TARGET]);
+        write(&mut engine, document("first", "ConfigMap", waves));
+        let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
+        store(&pipeline, "");
+        let (in_force, candidate) =
+            (pipeline.generation().mapping.text.clone(), document("first", "ServiceAccount", waves));
+        write(&mut engine, candidate.clone());
+        home_says(&mut engine, Some(release(&candidate, &in_force, Stage::Wave(Underway::default()), None)));
+        engine.refuse_candidate("first", "it went back");
+        let off = "  status: {engineConditions: [], observedGeneration: Off}\n";
+        write(&mut engine, document("first", "ServiceAccount", &format!("{waves}{off}")));
+        let refused = engine.progress("first").filter(|refused| refused.ledger.is_some()).expect("a ledger");
+        assert!(matches!(engine.next_step("first"), Next::GoesOn(Why::Unknown(_))));
+        assert_eq!(engine.progress("first").as_ref(), Some(&refused), "nothing is to take its place");
+        engine.release_recorded("first", Some(refused));
+        assert!(matches!(engine.next_step("first"), Next::Passes), "no source is there that anything changes for");
     }
 
     /// Once its consumers have deleted most sources, the limits would let it pass. What an edit before it may still take away stays
