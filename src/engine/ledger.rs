@@ -206,7 +206,37 @@ impl Engine {
         let objects = count(objects, "object");
         let told = format!("a person approved the loss of {objects} by the changed or removed document");
         self.tell_provider(Some(name), false, "LossesApproved", told);
-        self.set_ledger(name, self.ledger(name).cloned());
+        // That of a removal is not at home. Home may have the one of the edit before, for who puts the file back.
+        if let Some(ledger) = self.ledger(name).cloned() {
+            self.set_ledger(name, Some(ledger));
+        }
         self.share_ledgers();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tests::{home_says, release, serving_one};
+
+    /// Who puts the file back finds what the edit before may still take away.
+    #[tokio::test]
+    async fn losses_of_a_removal_that_a_person_approves_leave_the_ledger_at_home_as_it_is() {
+        for is_recorded in [false, true] {
+            let (mut engine, pipeline) = serving_one();
+            let text = pipeline.generation().mapping.text.clone();
+            let ledger = |of: &str| Ledger::new(of.to_owned(), vec!["earlier".to_owned()], 3);
+            home_says(&mut engine, Some(release(&text, "earlier", Stage::Released, Some(ledger("edit")))));
+            if !is_recorded {
+                engine.drop_ledger("first");
+                engine.open_ledger("first", ledger("removal"), false);
+            }
+            let held =
+                Held { document: "it".to_owned(), deletions: [("target".to_owned(), 5)].into(), ..Held::default() };
+            engine.ledgers.get_mut("first").expect("a ledger").held = Some(held.clone());
+            engine.approved("first", held);
+            let at_home = engine.progress("first").and_then(|progress| progress.ledger).expect("it stays");
+            assert_eq!((&*at_home.release, at_home.allowed), ("edit", if is_recorded { 5 } else { 3 }));
+        }
     }
 }
