@@ -150,14 +150,16 @@ impl Engine {
         }
     }
 
-    /// Tells what is held to whoever records it and looks for approvals.
-    pub(super) fn tell_held(&self) {
+    /// Tells what is held to whoever records it and looks for approvals. Where nothing is, the record goes, and with it what a person
+    /// rejected: the same edit may be wanted later.
+    pub(super) fn tell_held(&mut self) {
         let known = self.catalog.mappings().filter_map(|(name, _)| {
             let held = self.held(name);
             let is_known = held.is_some() || !(self.has_candidate(name) || self.may_hold(name));
             is_known.then(|| (name.to_owned(), held))
         });
         let known: AllHeld = known.collect();
+        self.rejected.retain(|name, _| known.get(name) != Some(&None));
         self.all_held.send_if_modified(|told| {
             let is_news = *told != known;
             *told = known;
@@ -170,7 +172,8 @@ impl Engine {
     fn may_hold(&self, name: &str) -> bool {
         let is_open = self.ledgers.contains_key(name);
         let may_ask = |pipeline: &Arc<Pipeline>| {
-            pipeline.unconfirmed().is_some() || !pipeline.asked().is_empty() || (is_open && !pipeline.is_planned())
+            let is_untold = pipeline.unconfirmed().is_some() || !pipeline.has_told_store();
+            is_untold || !pipeline.asked().is_empty() || (is_open && !pipeline.is_planned())
         };
         let mut running = self.pipelines_of(name).peekable();
         !self.is_release_known(name) || running.peek().is_none() || running.any(may_ask)

@@ -793,6 +793,7 @@ impl Engine {
         warn!(mapping, "the mapping was removed, and so was all it had made");
         self.retained.remove(mapping);
         self.removed.remove(mapping);
+        self.rejected.remove(mapping);
         self.ledgers.remove(mapping);
         self.set_progress(mapping, None);
         self.latest.remove(mapping);

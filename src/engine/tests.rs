@@ -142,18 +142,23 @@ async fn a_document_in_force_goes_on_with_its_provider_until_another_one_takes_i
 }
 
 /// The record of what is held would be deleted otherwise, with what a person decided on it, at each start of an engine whose targets are
-/// found later.
+/// found later, or that has not heard yet which document its state store holds. Once it is known, nothing is left of a rejection.
 #[tokio::test]
 async fn whether_a_mapping_holds_anything_is_not_known_before_it_runs() {
-    for (more, runs) in [("", true), ("  target: {cluster: elsewhere}\n", false)] {
+    for (more, is_told, is_known) in
+        [("", true, true), ("", false, false), ("  target: {cluster: elsewhere}\n", true, false)]
+    {
         let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
         write(&mut engine, document("first", "ConfigMap", more));
         let pipelines: Vec<Arc<Pipeline>> = engine.pipelines_of("first").cloned().collect();
-        assert_eq!(!pipelines.is_empty(), runs);
+        assert_eq!(!pipelines.is_empty(), more.is_empty());
         pipelines.iter().for_each(|pipeline| store(pipeline, ""));
+        pipelines.iter().filter(|_| is_told).for_each(|pipeline| pipeline.told_store());
+        engine.reject_candidate("first", Held::default());
         home_says(&mut engine, None);
         engine.tell_held();
-        assert_eq!(engine.all_held.borrow().contains_key("first"), runs, "{more}");
+        assert_eq!(engine.all_held.borrow().contains_key("first"), is_known, "{more}, {is_told}");
+        assert_eq!(engine.rejected.contains_key("first"), !is_known, "{more}, {is_told}");
     }
 }
 

@@ -112,6 +112,10 @@ impl Pipeline {
         }
     }
 
+    pub fn has_told_store(&self) -> bool {
+        self.state.lock().is_told
+    }
+
     /// There is no state store. One that was known before this one is confirmed, in a former term for example, is gone.
     pub fn lacks_store(&self) {
         let mut state = self.state.lock();
