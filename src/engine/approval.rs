@@ -465,12 +465,11 @@ impl Attendant {
         if releases.term == Some(term) {
             problems.extend(self.record_releases(&releases.progress, recorded).await);
         }
+        // What was held before it was unknown, or nothing, says nothing of how long it is held now.
+        recorded.unrecorded.retain(|mapping, _| held.get(mapping).is_some_and(Option::is_some));
         for (mapping, held) in held {
             if problems.iter().any(Problem::is_of_all) {
                 break;
-            }
-            if held.is_none() {
-                recorded.unrecorded.remove(mapping);
             }
             let result = match held {
                 Some(held) => self.hold(mapping, held, recorded).await,
@@ -643,8 +642,8 @@ impl Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::DEFAULT_TARGET;
     use crate::engine::tests::engine;
+    use crate::engine::{DEFAULT_TARGET, Engine};
     use crate::multicluster::request_error::Status;
     use crate::release::waves::Stage;
 
@@ -716,17 +715,35 @@ mod tests {
         assert!(Problem::Unwritten(lost).is_of_all(), "each request would last as long");
     }
 
-    /// Each request would wait for the same deadline.
-    #[tokio::test]
-    async fn home_that_gives_no_answer_is_asked_once_however_much_is_held() {
-        let (engine, _received) = engine(&[DEFAULT_TARGET]);
-        let attendant = Attendant {
+    fn attendant(engine: &Engine) -> Attendant {
+        Attendant {
             home: engine.shared.settings.home_connection().expect("a home").clone(),
             shared: engine.shared.clone(),
             held: engine.all_held.subscribe(),
             releases: engine.releases.subscribe(),
             events: engine.events.clone(),
-        };
+        }
+    }
+
+    /// A record that is written at once may count sources that come into sight a moment later with all their objects.
+    #[tokio::test]
+    async fn what_was_held_before_it_was_unknown_is_not_held_since_then() {
+        let (engine, _received) = engine(&[DEFAULT_TARGET]);
+        let attendant = attendant(&engine);
+        for (now, stays) in [(None, false), (Some(None), false), (Some(Some(held("a", &[]))), true)] {
+            let mut recorded = Recorded { term: Some(engine.shared.lease.number()), ..Recorded::default() };
+            recorded.is_settled("widgets", &held("a", &[]));
+            let all: AllHeld = now.map(|now| ("widgets".to_owned(), now)).into_iter().collect();
+            attendant.attend(&all, &Releases::default(), &mut recorded).await;
+            assert_eq!(recorded.unrecorded.contains_key("widgets"), stays, "{all:?}");
+        }
+    }
+
+    /// Each request would wait for the same deadline.
+    #[tokio::test]
+    async fn home_that_gives_no_answer_is_asked_once_however_much_is_held() {
+        let (engine, _received) = engine(&[DEFAULT_TARGET]);
+        let attendant = attendant(&engine);
         let all: AllHeld = ["gadgets", "widgets"].map(|mapping| (mapping.to_owned(), Some(held("a", &[])))).into();
         let mut recorded = Recorded { term: Some(engine.shared.lease.number()), ..Recorded::default() };
         let problems = attendant.attend(&all, &Releases::default(), &mut recorded).await;
