@@ -107,12 +107,24 @@ impl Engine {
                 self.look(name, &candidate, underway)
             }
             // Another text takes the place of the one that sources follow: with the same sources.
-            Some(Progress { stage: Stage::Wave(underway), .. }) => {
+            Some(other) if let Some(underway) = self.followed_in(name, &other, waves.len() - 1) => {
                 let stage = Stage::Wave(Underway { passed: 0, ..underway });
                 self.set_progress(name, Some(self.progress_of(name, one, entry, stage)));
                 Next::Unchanged
             }
             _ => self.begin(name, 0),
+        }
+    }
+
+    /// The waves whose sources follow a candidate. One that is to take the place of the document in force, and has not yet, has those
+    /// that home tells of.
+    fn followed_in(&self, name: &str, progress: &Progress, last: usize) -> Option<Underway> {
+        let recorded = self.recorded_releases.get(name).filter(|recorded| recorded.in_force == progress.in_force);
+        let known = if progress.stage == Stage::Released { recorded? } else { progress };
+        match &known.stage {
+            Stage::Wave(underway) => Some(underway.clone()),
+            Stage::Released => Some(Underway { wave: last, ..Underway::default() }),
+            Stage::Refused(_) => None,
         }
     }
 
@@ -400,6 +412,37 @@ mod tests {
         assert_eq!(engine.progress("first").as_ref(), Some(&refused), "nothing is to take its place");
         engine.release_recorded("first", Some(refused));
         assert!(matches!(engine.next_step("first"), Next::Passes), "no source is there that anything changes for");
+    }
+
+    /// All sources follow it by then. Those of the later waves went back, and what only it had made was deleted.
+    #[tokio::test]
+    async fn another_text_takes_the_place_of_one_that_is_about_to_come_into_force_with_the_same_sources() {
+        let waves = "  release: {waves: [{percent: 10}, {percent: 50}, {percent: 100}]}\n";
+        let wave = |wave| Stage::Wave(Underway { wave, ..Underway::default() });
+        // What home has recorded, what is to be recorded, and the wave of the other text. There is no source: none begins.
+        let rows = [
+            (Some(wave(1)), wave(1), Some(1)),
+            (Some(wave(2)), Stage::Released, Some(2)),
+            (Some(Stage::Released), Stage::Released, Some(2)),
+            (None, Stage::Released, None),
+        ];
+        for (recorded, wanted, then) in rows {
+            let (mut engine, _) = engine(&[DEFAULT_TARGET]);
+            write(&mut engine, document("first", "ConfigMap", waves));
+            let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
+            store(&pipeline, "");
+            let (in_force, candidate) =
+                (pipeline.generation().mapping.text.clone(), document("first", "ServiceAccount", waves));
+            let of = |stage| release(&candidate, &in_force, stage, None);
+            let off = "  status: {engineConditions: [], observedGeneration: Off}\n";
+            write(&mut engine, document("first", "ServiceAccount", &format!("{waves}{off}")));
+            home_says(&mut engine, recorded.clone().map(of));
+            engine.set_progress("first", Some(of(wanted)));
+            engine.next_step("first");
+            let progress =
+                engine.progress("first").filter(|progress| progress.candidate.contains("observedGeneration"));
+            assert_eq!(progress.and_then(|progress| progress.stage.wave()), then, "{recorded:?}");
+        }
     }
 
     /// Once its consumers have deleted most sources, the limits would let it pass. What an edit before it may still take away stays
