@@ -478,7 +478,7 @@ pub(super) fn wanted(
         wanted.status.clear();
     }
     if former.document == wanted.document && former.release.is_empty() {
-        pipeline.release_is_over();
+        pipeline.names_no_release();
     }
     let release = pipeline.release_to_record();
     wanted.release = match &release {

@@ -98,17 +98,13 @@ impl Engine {
         if !self.are_releases_known() {
             return;
         }
-        // Several may say so.
+        // Several may say so. A release that a state store names no more may be over, or the state store was put back.
         if self.running().filter(|pipeline| pipeline.takes_doubt()).count() > 0 {
             self.releases.send_modify(|releases| (releases.term, releases.asked) = (None, releases.asked + 1));
             return;
         }
         let names: BTreeSet<String> = self.pipelines.keys().map(|slot| slot.mapping.clone()).collect();
         for name in names.into_iter().filter(|name| self.is_release_known(name)).collect::<Vec<_>>() {
-            // Each of its targets may say so.
-            if self.pipelines_of(&name).filter(|pipeline| pipeline.takes_end()).count() > 0 {
-                self.ended_elsewhere(&name);
-            }
             match self.recorded_releases.get(&name).cloned() {
                 None => {
                     self.forget_recorded_ledger(&name);
@@ -118,15 +114,6 @@ impl Engine {
                 Some(progress) => self.follow_progress(&name, progress),
             }
         }
-    }
-
-    /// Another process of the engine has seen every source at its end.
-    fn ended_elsewhere(&mut self, name: &str) {
-        self.drop_ledger(name);
-        let refused = self.progress(name).filter(|progress| matches!(progress.stage, Stage::Refused(_)));
-        let left = refused.map(|progress| Progress { ledger: None, ..progress });
-        note(&mut self.recorded_releases, name, left.clone());
-        self.set_progress(name, left);
     }
 
     fn follow_progress(&mut self, name: &str, progress: Progress) {
@@ -165,11 +152,13 @@ impl Engine {
         // Else it is not known yet which document is in force.
     }
 
-    /// The document in force goes by the ledger at home, unless that is about to end.
+    /// The document in force goes by the ledger at home, unless that is about to end, or another process has ended it.
     fn follow_ledger(&mut self, name: &str, progress: &Progress) {
         let is_ending = self.progress(name).is_none_or(|wanted| wanted.ledger.is_none());
-        if let Some(ledger) = progress.ledger.clone().filter(|_| !is_ending) {
-            self.open_ledger(name, ledger, true);
+        match progress.ledger.clone() {
+            Some(ledger) if !is_ending => self.open_ledger(name, ledger, true),
+            None if is_ending => self.forget_recorded_ledger(name),
+            _ => {}
         }
     }
 
@@ -270,9 +259,10 @@ pub(super) fn is_left_to(runs: &Mapping, progress: &Progress) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::DEFAULT_TARGET;
     use crate::engine::inventory::Inventory;
     use crate::engine::serving::{Next, Why};
-    use crate::engine::tests::{document, home_says, release, serving_one, store, write};
+    use crate::engine::tests::{document, engine, home_says, release, serving_one, store, write};
     use crate::release::waves::Underway;
 
     /// Its author takes it back in the middle of a wave, just before it would have come into force, or once it went back, and may
@@ -377,6 +367,33 @@ mod tests {
             assert_eq!(pipeline.unconfirmed().is_some(), waits, "which sources follow which document");
             write(&mut engine, document("first", "ServiceAccount", ""));
             assert_eq!(matches!(engine.next_step("first"), Next::GoesOn(Why::Unknown(_))), waits);
+        }
+    }
+
+    /// Another process has ended it, or the state store was put back. Then sources that went back would lose what the candidate made.
+    #[tokio::test]
+    async fn home_is_read_anew_where_a_state_store_names_no_more_what_sources_follow() {
+        for is_at_home in [true, false] {
+            let waves = "  release: {waves: [{percent: 50}, {percent: 100}]}\n";
+            let (mut engine, _) = engine(&[DEFAULT_TARGET]);
+            write(&mut engine, document("first", "ConfigMap", waves));
+            let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
+            store(&pipeline, "");
+            let in_force = pipeline.generation().mapping.text.clone();
+            write(&mut engine, document("first", "ServiceAccount", waves));
+            let candidate = engine.catalog.mapping("first").expect("its file").mapping.clone();
+            let wave = release(&candidate.text, &in_force, Stage::Wave(Underway::default()), None);
+            home_says(&mut engine, Some(wave.clone()));
+            store(&pipeline, &wave.release);
+            engine.judge_and_share();
+            pipeline.names_no_release();
+            store(&pipeline, "");
+            engine.judge_and_share();
+            assert!(!engine.are_releases_known() && pipeline.follows(&candidate, 1), "home is asked first");
+            let now = is_at_home.then_some(wave);
+            home_says(&mut engine, now.clone());
+            assert!(engine.are_releases_known() && pipeline.follows(&candidate, 1) == is_at_home);
+            assert_eq!(engine.progress("first"), now);
         }
     }
 

@@ -25,9 +25,7 @@ pub struct Promotion {
     followed: Option<Arc<Followed>>,
     /// Whether the engine has said how far a release is that the state store tells of.
     is_told: bool,
-    /// Whether another process of the engine has ended it.
-    is_over: bool,
-    /// Whether the state store names one of which home is to be asked.
+    /// Whether home is to be asked of one that the state store names, or names no more.
     is_doubted: bool,
     /// Sources that follow it, and are not planned with it yet, or whose objects are not complete. `Behind`: nothing says that
     /// they will not be.
@@ -141,21 +139,16 @@ impl Pipeline {
         }
     }
 
-    /// The state store names no release. Where it did, another process has ended it.
-    pub fn release_is_over(&self) {
+    /// The state store names no release. Where it did, another process has ended it, or the state store was put back: home tells.
+    pub fn names_no_release(&self) {
         let mut state = self.state.lock();
         if state.promotion.records(&state.store.release) && state.unconfirmed.is_none() {
-            (state.promotion.recorded, state.promotion.is_over) = (None, true);
+            (state.promotion.recorded, state.promotion.is_doubted) = (None, true);
             self.shared.counted.notify_one();
         }
     }
 
-    /// Whether that is news.
-    pub fn takes_end(&self) -> bool {
-        std::mem::take(&mut self.state.lock().promotion.is_over)
-    }
-
-    /// The same of a release that home has to tell of.
+    /// Whether home has to tell of a release.
     pub fn takes_doubt(&self) -> bool {
         std::mem::take(&mut self.state.lock().promotion.is_doubted)
     }
