@@ -204,18 +204,25 @@ impl Engine {
         Some(Ledger::new(document_hash(&in_force.text, &progress.candidate), former, most))
     }
 
-    fn follow_release(&mut self, name: &str, Progress { release, candidate, stage, ledger, .. }: Progress) {
+    fn follow_release(&mut self, name: &str, progress: Progress) {
         let Some(in_force) = self.in_force.get(name).map(InForce::document) else { return };
         let file = self.catalog.mapping(name).map(|entry| entry.mapping.clone());
         let followed = self.pipelines_of(name).filter_map(|pipeline| Some(pipeline.release_to_record()?.document));
-        let known = followed.chain(file).find(|document| *document.text == candidate);
-        let Some(document) = known.or_else(|| compiled(&candidate)) else {
-            warn!(
-                mapping = name,
-                "the candidate that a part of the sources follows cannot be read any more: they go back"
-            );
-            return self.end_release(name);
+        let known = followed.chain(file).find(|document| *document.text == progress.candidate);
+        let Some(document) = known.or_else(|| compiled(&progress.candidate)) else {
+            if matches!(progress.stage, Stage::Refused(_)) {
+                return self.end_release(name);
+            }
+            if self.progress(name).as_ref() == Some(&progress) {
+                let why = "this version of the engine cannot read it";
+                warn!(mapping = name, why, "the sources that follow a candidate go back");
+                let ledger = self.ledger_back(name, &in_force, &progress);
+                let stage = Stage::Refused(why.to_owned());
+                self.set_progress(name, Some(Progress { stage, ledger, ..progress }));
+            }
+            return;
         };
+        let Progress { release, stage, ledger, .. } = progress;
         let waves = &in_force.release.waves;
         let so_far = match &stage {
             Stage::Wave(underway) => waves.len().min(underway.wave + 1),
@@ -368,6 +375,20 @@ mod tests {
             write(&mut engine, document("first", "ServiceAccount", ""));
             assert_eq!(matches!(engine.next_step("first"), Next::GoesOn(Why::Unknown(_))), waits);
         }
+    }
+
+    /// The engine was upgraded in the middle of a wave. The file has what the present version reads.
+    #[tokio::test]
+    async fn what_a_candidate_made_that_cannot_be_read_any_more_is_counted() {
+        let (mut engine, pipeline) = serving_one();
+        let (in_force, candidate) = (pipeline.generation().mapping.text.clone(), "kind: Earlier".to_owned());
+        write(&mut engine, document("first", "ServiceAccount", ""));
+        home_says(&mut engine, Some(release(&candidate, &in_force, Stage::Wave(Underway::default()), None)));
+        let back = engine.progress("first").expect("it is to be recorded");
+        assert!(matches!(back.stage, Stage::Refused(_)));
+        assert_eq!(back.ledger.as_ref().map(|ledger| ledger.former.to_vec()), Some(vec![candidate]));
+        engine.release_recorded("first", Some(back.clone()));
+        assert_eq!(engine.ledger("first"), back.ledger.as_ref());
     }
 
     /// Another process has ended it, or the state store was put back. Then sources that went back would lose what the candidate made.
