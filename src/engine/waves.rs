@@ -261,6 +261,10 @@ impl Engine {
     /// A person does not want the document in the file, whatever becomes of what holds it. A process that starts may not know yet
     /// which document that is.
     pub(super) fn reject_candidate(&mut self, name: &str, rejected: Held) {
+        if !self.shared.lease.is_held() {
+            // Whoever leads reads it at home, or that the edit was approved since.
+            return;
+        }
         if self.waiting(name).is_none() && self.held(name).is_some() {
             return warn!(
                 mapping = name,
@@ -373,6 +377,22 @@ mod tests {
                 assert_eq!(stage, then, "{of}, {is_it}, {is_told_first}");
             }
         }
+    }
+
+    /// It was read just before, and a person may approve the edit while another replica leads.
+    #[tokio::test]
+    async fn a_rejection_that_is_told_once_another_replica_leads_counts_for_nothing() {
+        let (mut engine, pipeline) = serving_one();
+        let in_force = pipeline.generation().mapping.text.clone();
+        let candidate = document("first", "ServiceAccount", "");
+        let rejected = Held { document: document_hash(&candidate, &in_force), ..Held::default() };
+        write(&mut engine, candidate);
+        engine.shared.lease.lose();
+        engine.leadership();
+        engine.reject_candidate("first", rejected);
+        engine.shared.lease.take(None, None);
+        home_says(&mut engine, None);
+        assert_eq!(engine.progress("first"), None);
     }
 
     /// Home may not have recorded yet that it went back. What only the candidate made goes within the limits all the same.
