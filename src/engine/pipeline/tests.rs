@@ -406,7 +406,8 @@ async fn a_replica_that_stood_by_does_not_know_who_uses_what_is_shared() {
 /// What is shared names no source, and who is gone reads nothing.
 #[tokio::test]
 async fn a_shared_object_without_users_wakes_sources_that_were_deleted_lately() {
-    let pipeline = pipeline(Lease::default());
+    let lease = Lease::default();
+    let pipeline = pipeline(lease.clone());
     run(&pipeline, &sharing("a"));
     let kind = Kind::new("", "v1", "ServiceAccount");
     let place = Key::new(ClusterName::try_from("target").expect("a name"), "default", "a");
@@ -428,6 +429,8 @@ async fn a_shared_object_without_users_wakes_sources_that_were_deleted_lately() 
     assert!(woken().is_empty(), "another one uses it");
     pipeline.uses_nothing(&key("y"));
     assert_eq!(woken(), [key("x")]);
+    lease.lose();
+    assert!(woken().is_empty(), "another replica knows who uses it");
 }
 
 /// A reconcile goes on with the document that it began with.

@@ -100,9 +100,11 @@ impl Pipeline {
         }
     }
 
-    /// Whether an object is one that sources of its namespace share, and none of them is known to use: a create may come late.
+    /// Whether an object is one that sources of its namespace share, and none of them is known to use: a create may come late. A
+    /// replica that stands by knows of no user at all, and takes nothing along.
     fn has_no_user(&self, kind: &Kind, at: &Key, object: &Object) -> bool {
         kind.side == Side::Target
+            && self.shared.lease.is_held()
             && self.generation().mapping.has_shared()
             && self.in_use(&at.namespace, None) != Some(true)
             && object.owner() == Some(&*self.writer.shared_owner(&at.namespace).0)
