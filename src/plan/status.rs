@@ -3,7 +3,7 @@
 //! Every leaf stands for itself: one that cannot be computed keeps what is there and says why. An object that is not
 //! there gives a field's `default`, else its `onMissing`; one that cannot be seen, or is somebody else's, changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use json_patch::jsonptr::Pointer;
@@ -71,7 +71,9 @@ fn write(mapping: &Mapping, source: &Value, wanted: Option<Value>) -> Option<Act
 /// place, or else all that it did not have before.
 pub fn refused_conditions(source: Option<&Value>, sent: &Value, leaves: &[String]) -> Vec<(String, Value)> {
     let former = source.and_then(|source| source.pointer("/status/conditions")).and_then(Value::as_array);
-    let is_news = |(_, one): &(usize, &Value)| former.is_none_or(|former| !former.contains(one));
+    // A consumer may have written as many as an object holds: none of them is compared with all.
+    let former: BTreeSet<String> = former.into_iter().flatten().map(Value::to_string).collect();
+    let is_news = |(_, one): &(usize, &Value)| !former.contains(&one.to_string());
     let news: Vec<(usize, &Value)> = sent.as_array().into_iter().flatten().enumerate().filter(is_news).collect();
     let is_named = |place: usize| {
         let at = format!("{CONDITIONS}/{place}");

@@ -125,6 +125,18 @@ fn conditions_are_refused_one_by_one_where_the_server_names_them() {
     }
 }
 
+/// A consumer writes as many as an object holds, and has a webhook refuse what the engine adds. The engine has one thread: with each
+/// of them compared with all, it would stand still for minutes.
+#[test]
+fn conditions_that_others_wrote_are_told_from_those_that_are_refused_however_many_they_are() {
+    let condition = |kind: &str| json!({"type": kind});
+    let others: Vec<Value> = (0..80_000).map(|number| condition(&number.to_string())).collect();
+    let sent: Vec<Value> = others.iter().cloned().chain([condition("B")]).collect();
+    let source = json!({"status": {"conditions": others}});
+    let refused = refused_conditions(Some(&source), &json!(sent), &["/conditions".to_owned()]);
+    assert_eq!(refused, [("/conditions/B".to_owned(), condition("B"))]);
+}
+
 /// Its reason may be another one meanwhile.
 #[test]
 fn a_condition_has_the_time_at_which_its_status_changed() {
