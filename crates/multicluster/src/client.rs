@@ -57,6 +57,9 @@ const IDLE: Duration = Duration::from_secs(45);
 const WAITING: usize = 16;
 /// Bytes of an answer that are read. Schemas are longest; etcd takes objects of 1.5 MiB by default.
 pub(super) const LONGEST: usize = 32 << 20;
+/// Bytes of one that is no success: a server may quote an object twice. In kcp, each tenant can have an admission webhook write it.
+const LONGEST_REFUSAL: usize = 4 << 20;
+const NOT_READ: &[u8] = b"the server's message is longer than 4 MiB, and is not read";
 
 /// The cluster that a connection must lead to, and the address by which it is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -424,15 +427,19 @@ impl Answer {
 
 async fn reply(response: Response<Incoming>, url: &str, most: usize) -> Result<Reply, RequestError> {
     let (head, body) = response.into_parts();
+    let is_success = head.status.is_success();
+    let most = if is_success { most } else { most.min(LONGEST_REFUSAL) };
     let body = match Limited::new(body, most).collect().await {
         Ok(body) => body.to_bytes(),
+        // Its code says what became of the request.
+        Err(error) if error.is::<LengthLimitError>() && !is_success => Bytes::from_static(NOT_READ),
         Err(error) if error.is::<LengthLimitError>() => {
             return Err(RequestError::TooLong { url: url.to_owned(), most });
         }
         Err(error) => return Err(RequestError::Body { url: url.to_owned(), reason: with_causes(&*error) }),
     };
     let status = head.status.as_u16();
-    if head.status.is_success() {
+    if is_success {
         return Ok(Reply { status, body });
     }
     let retry_after = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());

@@ -4,11 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use sync_engine_mapping::object::{InvalidName, one_line};
 
 /// However long a server asks us to stay away, it is asked again after this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
+/// Entries of `details.causes` that are read. An admission webhook can write a million, and one takes much more memory than its text.
+const MOST_CAUSES: usize = 1024;
 
 /// Why a request brought no result.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -195,19 +198,20 @@ impl fmt::Display for Status {
 impl Status {
     /// Reads a `Status`; `None` where the text is none.
     pub(super) fn parse(code: u16, body: &[u8]) -> Option<Self> {
-        let document: StatusDocument = serde_json::from_slice(body).ok()?;
+        let document: StatusDocument<'_> = serde_json::from_slice(body).ok()?;
         if document.kind != "Status" {
             return None;
         }
         let details = document.details.unwrap_or_default();
         let asked = details.retry_after_seconds.filter(|&s| s > 0).map(Duration::from_secs);
+        let causes = details.causes.into_iter().flatten().take(MOST_CAUSES);
         let status = Self {
             code: document.code.unwrap_or(code),
             reason: document.reason.unwrap_or_default(),
             message: document.message.unwrap_or_default(),
             name: details.name.unwrap_or_default(),
             kind: details.kind.unwrap_or_default(),
-            causes: details.causes.unwrap_or_default(),
+            causes: causes.filter_map(|cause| serde_json::from_str(cause.get()).ok()).collect(),
             retry_after: None,
         };
         Some(Self { retry_after: status.heeded(asked), ..status })
@@ -233,21 +237,23 @@ impl Status {
 }
 
 #[derive(Deserialize)]
-struct StatusDocument {
+struct StatusDocument<'a> {
     #[serde(default)]
     kind: String,
     code: Option<u16>,
     reason: Option<String>,
     message: Option<String>,
-    details: Option<Details>,
+    #[serde(borrow)]
+    details: Option<Details<'a>>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Details {
+struct Details<'a> {
     name: Option<String>,
     kind: Option<String>,
-    causes: Option<Vec<StatusCause>>,
+    #[serde(borrow)]
+    causes: Option<Vec<&'a RawValue>>,
     retry_after_seconds: Option<u64>,
 }
 
@@ -325,6 +331,15 @@ mod tests {
         assert!(!asks(403, webhook) && !asks(429, webhook) && !asks(503, webhook));
         let error = answer(429, &format!(r#"{{"kind":"Status","code":429,"message":"{webhook}"}}"#));
         assert!(error.retryable());
+    }
+
+    #[test]
+    fn a_part_of_many_causes_is_read() {
+        let causes = format!("{}{{}}", r#"{"field":"status.a"},"#.repeat(2 * MOST_CAUSES));
+        let error = answer(422, &format!(r#"{{"kind":"Status","code":422,"details":{{"causes":[{causes}]}}}}"#));
+        let causes =
+            error.status().map(|status| status.causes.iter().filter(|cause| cause.field == "status.a").count());
+        assert_eq!(causes, Some(MOST_CAUSES));
     }
 
     #[test]

@@ -257,6 +257,21 @@ fn answer(code: u16) -> Response<Full<Bytes>> {
     Response::builder().status(code).body(Full::new(Bytes::from_static(b"{}"))).unwrap()
 }
 
+/// An admission webhook of a tenant writes what it likes: what is read of it takes memory of all.
+#[tokio::test]
+async fn a_refusal_that_is_too_long_is_its_code_alone() {
+    let server = serve(|_| async {
+        let causes = "{},".repeat(2 << 20);
+        let status = format!(r#"{{"kind": "Status", "code": 422, "details": {{"causes": [{causes}{{}}]}}}}"#);
+        Response::builder().status(422).body(Full::new(Bytes::from(status))).unwrap()
+    })
+    .await;
+    let endpoint = connection(&kubeconfig(&server.url, json!({}))).endpoint();
+    let refused = endpoint.patch(&config_map("x"), "me", Body::merge_patch("{}")).await.unwrap_err();
+    insta::assert_snapshot!(refused, @"the server's message is longer than 4 MiB, and is not read (422)");
+    assert!(refused.is_invalid() && !refused.retryable());
+}
+
 #[tokio::test]
 async fn no_more_than_four_writes_are_in_flight_and_reads_do_not_wait_for_them() {
     let (gate, flying, most) =
