@@ -26,8 +26,9 @@ const TOKEN_FILE_AGE: Duration = Duration::from_secs(60);
 const TOKEN_FILE_PATIENCE: Duration = Duration::from_secs(1);
 /// A plugin's credential is replaced this long before it ends.
 const EARLY: Duration = Duration::from_secs(60);
-/// A plugin that gave again what a server had refused is not run for the next refusal before this. Nor is one that gives what
-/// ends at once: by another clock than this machine's, it may not.
+/// A plugin that was run for a refusal is not run for the next one before this, whatever it gave: the admission webhooks of tenants can
+/// answer 401 to each write, and all requests wait while it runs. Nor is one that gives what ends at once: by another clock than this
+/// machine's, it may not.
 const PLUGIN_PAUSE: Duration = Duration::from_secs(10);
 
 /// How requests are authorized.
@@ -55,8 +56,8 @@ pub(super) struct ExecState {
     given: Option<Given>,
     /// It goes on where whoever began it gives up, and leaves its answer to the next.
     running: JoinSet<Result<exec_plugin::Answer, String>>,
-    /// The header for whose refusal the plugin was run last, and when.
-    refused: Option<(Option<HeaderValue>, Instant)>,
+    /// When the plugin was last run for a refusal.
+    refused: Option<Instant>,
 }
 
 struct Given {
@@ -211,12 +212,10 @@ impl ExecState {
         if self.given.as_ref().is_none_or(|given| given.header.as_ref() != sent) {
             return true;
         }
-        let known =
-            self.refused.as_ref().is_some_and(|(header, at)| header.as_ref() == sent && at.elapsed() < PLUGIN_PAUSE);
-        if known {
+        if self.refused.is_some_and(|at| at.elapsed() < PLUGIN_PAUSE) {
             return false;
         }
-        self.refused = Some((sent.cloned(), Instant::now()));
+        self.refused = Some(Instant::now());
         self.given = None;
         true
     }
@@ -296,6 +295,21 @@ mod tests {
             state.current(&plugin).await.expect("an answer");
         }
         assert_eq!(runs(folder.path()), 1);
+    }
+
+    /// The plugins of clouds give another token each time.
+    #[tokio::test]
+    async fn a_plugin_is_not_run_for_each_refusal_where_it_gives_another_token_each_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (plugin, mut state) = (plugin(folder.path(), r#"{"token": "'$$'"}"#), ExecState::default());
+        let mut given = Vec::new();
+        for _ in 0..5 {
+            let (bearer, _) = state.current(&plugin).await.expect("an answer");
+            state.refuse(bearer.as_ref());
+            given.push(bearer);
+        }
+        assert!(given[0] != given[1] && given[1..].iter().all(|bearer| *bearer == given[1]), "{given:?}");
+        assert_eq!(runs(folder.path()), 2);
     }
 
     /// A plugin that gives this status, and notes in a folder that it ran.
