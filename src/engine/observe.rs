@@ -297,7 +297,8 @@ fn present(executor: &Executor<'_>, object: &Arc<Object>) -> Sight<Source> {
     let value = match executor.source_tree.of(object) {
         Ok(value) => value,
         Err(error) => {
-            if error != Unreadable::Outlined {
+            // A tenant may have ten thousand of them, each of which time alone brings here again and again.
+            if error != Unreadable::Outlined && executor.waited_for.is_none() {
                 warn!(%error, "the source cannot be read");
             }
             return Err(Reason::unseen(error.to_string()));

@@ -818,6 +818,27 @@ fn the_last_of_several_sources_takes_the_shared_object_along() {
     }
 }
 
+/// A tenant may have ten thousand of them.
+#[test]
+fn the_log_tells_no_more_of_a_source_that_nobody_can_read_while_nothing_happens() {
+    in_virtual_time(async {
+        let (net, connections) = kcp(&["a"]);
+        let log = Log::default();
+        let (writer, lines) = (log.clone(), tracing_subscriber::fmt().with_env_filter("sync_engine=warn"));
+        let _guard = tracing::subscriber::set_default(lines.with_writer(move || writer.clone()).finish());
+        net.lock().deepens = true;
+        net.act(&Request::post(&things_of("a"), &thing("deep", DEEP)));
+        with_engine(&net, &connections, &[mapping("m", "t1", of_export())], async {
+            let told = || log.text().lines().filter(|line| line.contains("the source cannot be read")).count();
+            sleep(Duration::from_secs(120)).await;
+            let at_first = told();
+            sleep(Duration::from_secs(3600)).await;
+            assert!(at_first > 0 && told() == at_first, "{}", log.text());
+        })
+        .await;
+    });
+}
+
 #[test]
 fn the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out() {
     in_virtual_time(async {
