@@ -74,6 +74,8 @@ pub async fn read(
     // The state before the objects: a list that ends in between is no evidence.
     let synced = Topic::Synced(collection);
     let state = facts.read([synced], || feed.watch.state(), |state| *state != WatchState::Synced);
+    // Where there are too many bytes already, no more is read.
+    executor.read.relate(original, 0)?;
     match &original.pick {
         Pick::Name(name) => {
             let key = key(name);
@@ -81,6 +83,7 @@ pub async fn read(
             is_visible(original, state)?;
             match known {
                 Cached::Answer(object) if !anew && object.as_ref().is_none_or(|object| object.is_whole()) => {
+                    executor.read.relate(original, object.as_ref().map_or(0, |object| object.length()))?;
                     object.iter().map(|object| value(object)).collect()
                 }
                 _ => look(executor, &feed, &key, original).await,
@@ -96,12 +99,14 @@ pub async fn read(
             {
                 return Err(why);
             }
-            if anew {
-                return select(executor, original, labels).await;
+            let bytes = there().map(|(_, object)| object.length()).sum();
+            let are_whole = there().all(|(_, object)| object.is_whole());
+            match are_whole {
+                true => executor.read.relate(original, bytes)?,
+                // Of what is not known whole, this says how large it is at most.
+                false => executor.read.make_room(executor.at_source.connection().budget().bodies(), bytes).await,
             }
-            if !there().all(|(_, object)| object.is_whole()) {
-                let bytes = there().map(|(_, object)| object.length()).sum();
-                executor.read.make_room(executor.at_source.connection().budget().bodies(), bytes).await;
+            if anew || !are_whole {
                 return select(executor, original, labels).await;
             }
             there().map(|(_, object)| value(object)).collect()
@@ -138,6 +143,7 @@ async fn select(executor: &Executor<'_>, original: &Original, labels: String) ->
     let path = path.map_err(|error| Reason::unseen(error.to_string()))?.query("labelSelector", &labels);
     executor.tally.sent(1);
     let reply = executor.at(original.side).get(&path).await.map_err(|error| failed(executor, &error))?;
+    executor.read.relate(original, reply.body.len())?;
     let list: Value = serde_json::from_slice(&reply.body).map_err(|error| Reason::unseen(error.to_string()))?;
     Ok(items(list, &original.namespace))
 }
@@ -163,6 +169,7 @@ async fn look(executor: &Executor<'_>, feed: &Feed, key: &Key, original: &Origin
             let object = executor.completed(at, pending, &reply);
             let object = object.map_err(|error| Reason::unseen(error.to_string()))?;
             feed.subscription.looked(key, list);
+            executor.read.relate(original, object.length())?;
             Ok(vec![value(&object)?])
         }
         Err(error) if error.is_not_found_of(&key.name) => {

@@ -182,7 +182,7 @@ fn marks() -> Vec<String> {
 }
 
 /// What is limited, and the constant that limits it: file, name and unit.
-const LIMITS: [(&str, &str, &str, &str); 18] = [
+const LIMITS: [(&str, &str, &str, &str); 19] = [
     ("a mapping file", "src/reload/scan.rs", "MAX_FILE_BYTES", "bytes"),
     ("a mapping", "crates/mapping/src/catalog/files.rs", "LARGEST", "bytes"),
     ("entries in the folder of mappings", "src/reload/scan.rs", "MAX_ENTRIES", ""),
@@ -214,6 +214,7 @@ const LIMITS: [(&str, &str, &str, &str); 18] = [
     ("nesting of a rendered object", "crates/mapping/src/expression/budget.rs", "DEPTH", "levels"),
     ("a JSONPath", "crates/mapping/src/jsonpath.rs", "LENGTH", "bytes"),
     ("objects of one `forEach` or `selector`, for one source", "src/plan/each.rs", "MOST", ""),
+    ("related objects that are read for one source, together", "src/engine/bodies.rs", "MOST_RELATED", "bytes"),
     ("kinds of the objects of a mapping", "crates/mapping/src/catalog/files.rs", "MOST_KINDS", ""),
     ("writes at one time, for each address", "crates/multicluster/src/lane.rs", "WRITES_AT_ONCE", ""),
 ];
