@@ -10,6 +10,9 @@ use crate::names::escape_pointer;
 
 /// Field managers of the engine begin with this.
 const MANAGER: &str = "sync-engine/";
+/// Bytes of the pointers of an object's lists; of what is more, none is kept. A tenant can write managedFields in the engine's name, with
+/// ten thousands of lists below a name of a megabyte.
+const MOST: usize = 256 << 10;
 
 /// The fields that tell the items of a list apart, by the list's JSON pointer, in which `*` stands for any item. Without
 /// fields, the list is a set of values.
@@ -66,33 +69,40 @@ impl Lists {
     }
 
     fn from_fields(own: impl Iterator<Item = Value>) -> Self {
-        let mut lists = Self::default();
-        own.for_each(|fields| lists.walk(&fields, &mut String::new()));
+        let (mut lists, mut left) = (Self::default(), MOST);
+        own.for_each(|fields| lists.walk(&fields, &mut String::new(), &mut left));
         lists
     }
 
     /// The pointer is written once: a list may have ten thousands of items, and stand below a long name.
-    fn walk(&mut self, fields: &Value, at: &mut String) {
+    fn walk(&mut self, fields: &Value, at: &mut String, left: &mut usize) {
         let length = at.len();
         for (key, below) in fields.as_object().into_iter().flatten() {
             match key.split_once(':') {
                 Some(("f", name)) => {
                     at.push('/');
                     at.push_str(&escape_pointer(name));
-                    self.walk(below, at);
+                    self.walk(below, at, left);
                 }
                 Some(("k", keys)) => {
-                    if !self.0.contains_key(at.as_str()) {
+                    self.insert(at, left, || {
                         let keys: BTreeMap<String, Value> = serde_json::from_str(keys).unwrap_or_default();
-                        self.0.insert(at.clone(), keys.into_keys().collect());
-                    }
+                        keys.into_keys().collect()
+                    });
                     at.push_str("/*");
-                    self.walk(below, at);
+                    self.walk(below, at, left);
                 }
-                Some(("v", _)) if !self.0.contains_key(at.as_str()) => drop(self.0.insert(at.clone(), Vec::new())),
+                Some(("v", _)) => self.insert(at, left, Vec::new),
                 _ => {}
             }
             at.truncate(length);
+        }
+    }
+
+    fn insert(&mut self, at: &str, left: &mut usize, keys: impl FnOnce() -> Vec<String>) {
+        if at.len() <= *left && !self.0.contains_key(at) {
+            *left -= at.len();
+            self.0.insert(at.to_owned(), keys());
         }
     }
 }
@@ -144,6 +154,17 @@ mod tests {
         assert_eq!(of(kept), of(managed_fields));
         assert_eq!(Lists::kept(&managed("operator").to_string()), None);
         assert_eq!(Lists::kept("[{\"manager\": \"sync-engine/a/b\", \"operation\": \"Apply\", \"k:"), None);
+    }
+
+    #[test]
+    fn of_many_lists_below_a_long_name_a_part_is_kept() {
+        let many: serde_json::Map<_, _> = (0..10_000).map(|n| (format!("f:{n}"), json!({"v:1": {}}))).collect();
+        let mut managed = managed("sync-engine/main/db");
+        managed[0]["fieldsV1"][format!("f:{}", "long".repeat(1 << 14))] = json!(many);
+        let kept = Lists::kept(&managed.to_string()).expect("it owns items");
+        assert!(kept.len() < 2 * MOST, "{}", kept.len());
+        let kept: Lists = serde_json::from_str(&kept).unwrap();
+        assert!(kept.0.len() < 10 && kept.at("/spec/ports").is_some(), "what has short names is");
     }
 
     #[test]
