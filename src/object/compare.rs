@@ -304,6 +304,25 @@ pub fn make_pointer(tree: &mut Value, pointer: &str, value: Value) {
     put_pointer(tree, pointer, value);
 }
 
+/// Bytes of the JSON pointers of everything in a tree. A consumer may have ten thousands of fields below a name of a megabyte.
+const MOST_POINTERS: usize = 32 << 20;
+
+/// Whether the JSON pointers of everything in a tree can be written out.
+pub fn has_short_pointers(tree: &Value) -> bool {
+    let mut left = MOST_POINTERS;
+    fit(tree, 0, &mut left)
+}
+
+fn fit(value: &Value, pointer: usize, left: &mut usize) -> bool {
+    let Some(rest) = left.checked_sub(pointer) else { return false };
+    *left = rest;
+    match value {
+        Value::Object(fields) => fields.iter().all(|(key, value)| fit(value, pointer + 1 + key.len(), left)),
+        Value::Array(items) => items.iter().all(|item| fit(item, pointer + 2, left)),
+        _ => true,
+    }
+}
+
 /// JSON pointers of everything that an object says beside its kind. A list is one value, as a merge patch has it. Pointers with
 /// a line break are left out.
 pub fn leaves(object: &Value) -> Vec<String> {
@@ -508,6 +527,19 @@ mod tests {
     fn leaves_are_what_a_merge_patch_sets() {
         let object = json!({"kind": "A", "spec": {"a/b": [{"c": 1}], "d": {}, "e": {"f": null}, "g\nh": 1}});
         assert_eq!(leaves(&object), ["/spec/a~1b", "/spec/d", "/spec/e/f"]);
+    }
+
+    #[test]
+    fn pointers_are_short_but_for_many_fields_or_items_below_a_long_name() {
+        let fields = |count: u32| Value::from_iter((0..count).map(|number| (number.to_string(), number)));
+        for (name, below, is_short) in [
+            (1, fields(100_000), true),
+            (1 << 20, fields(10), true),
+            (1 << 20, fields(100), false),
+            (1 << 20, json!(vec![0; 100]), false),
+        ] {
+            assert_eq!(has_short_pointers(&Value::from_iter([("k".repeat(name), below)])), is_short, "{name}");
+        }
     }
 
     #[test]

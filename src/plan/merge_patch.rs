@@ -7,12 +7,15 @@ use serde_json::{Value, json};
 use super::live::is_ownership;
 use super::observed::TargetObject;
 use crate::mapping::is_within;
-use crate::object::compare::{Pointers, leaves, make_pointer};
+use crate::object::compare::{Pointers, has_short_pointers, leaves, make_pointer};
 use crate::object::marks;
 
 /// Makes a merge patch of what is desired: with null for what is no longer desired, and the version that this was computed from.
 pub fn complete(body: &mut Value, object: &TargetObject) {
     body["metadata"]["resourceVersion"] = json!(object.resource_version());
+    // A tenant may have written what takes pointers of any size. Then nothing is looked for that is no longer desired.
+    let is_short = has_short_pointers(body) && has_short_pointers(&object.object);
+    let leaves = |tree: &Value| if is_short { leaves(tree) } else { Vec::new() };
     let now: BTreeSet<String> = leaves(body).into_iter().collect();
     // An empty map merges with what is there.
     let replaces = |now: &str| !body.pointer(now).is_some_and(Value::is_object);
@@ -31,7 +34,7 @@ pub fn complete(body: &mut Value, object: &TargetObject) {
         let overlaps = is_above_or_at(former) || is_below(former);
         is_templates && !is_ownership(former) && !overlaps && object.object.pointer(former).is_some()
     };
-    let rendered = marks::annotation(&object.object, marks::FIELDS).unwrap_or_default();
+    let rendered = marks::annotation(&object.object, marks::FIELDS).filter(|_| is_short).unwrap_or_default();
     let former = Pointers::read(rendered).among(leaves(&object.object).into_iter());
     let left: Vec<String> = former.into_iter().filter(is_left).collect();
     left.iter().for_each(|former| make_pointer(body, former, Value::Null));

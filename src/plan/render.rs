@@ -20,7 +20,9 @@ use crate::mapping::{
     Adopt, Copied, GENERATED, Mapping, ObjectRule, RELATED, RelatedMissing, RelatedRule, Side, TargetChoice,
     target_root,
 };
-use crate::object::compare::{escape_pointer, leaves, make_pointer, pointers_text, put_pointer, remove_pointer};
+use crate::object::compare::{
+    escape_pointer, has_short_pointers, leaves, make_pointer, pointers_text, put_pointer, remove_pointer,
+};
 use crate::object::hash::value_hash;
 use crate::object::lists::Lists;
 use crate::object::marks::{self, Origin, Reference};
@@ -600,6 +602,9 @@ pub fn mark(
     // Beside the source, server-side apply does not work as on Kubernetes, so no field manager knows what the engine set. A copy
     // holds nothing but what its original has.
     let needs_fields = rule.kind.side == Side::Source && rule.copy.is_none();
+    if needs_fields && !has_short_pointers(&body) {
+        return Err(Unrendered::Failed("too many of its fields are below a long name".to_owned()));
+    }
     let fields = needs_fields.then(|| pointers_text(&leaves(&body)));
     let Value::Object(mut body) = body else {
         return Err(Unrendered::Failed(format!("the template of `{}` is no map", rule.id)));

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::decision::Evidence;
 use super::{Action, Observed, Pin, SourcePatch, targets};
+use crate::object::compare::has_short_pointers;
 use crate::object::marks::{self, Writer};
 use crate::object::{has_finalizer, metadata};
 
@@ -98,6 +99,10 @@ fn metadata_patch(source: &Value, change: impl FnOnce(&mut Value)) -> Patch {
 /// 409.
 pub fn guarded(source: &Value, at: &Pointer, old: Option<&Value>, new: Option<Value>) -> Patch {
     let changes = match (old, new) {
+        // A patch has a pointer for each change, with all names above it.
+        (Some(old), Some(new)) if !has_short_pointers(old) || !has_short_pointers(&new) => {
+            vec![PatchOperation::Replace(ReplaceOperation { path: at.to_buf(), value: new })]
+        }
         (Some(old), Some(new)) => json_patch::diff(old, &new).0.into_iter().map(|change| placed(at, change)).collect(),
         (None, Some(new)) => vec![PatchOperation::Add(AddOperation { path: at.to_buf(), value: new })],
         (Some(_), None) => vec![PatchOperation::Remove(RemoveOperation { path: at.to_buf() })],

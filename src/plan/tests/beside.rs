@@ -69,6 +69,15 @@ fn thousands_of_fields_fit_the_annotation_and_go_when_they_are_no_longer_rendere
     assert_eq!((fields.len(), &fields["byOthers"]), (1_001, &json!(1)));
 }
 
+/// The pointer of each field has the whole name.
+#[test]
+fn ten_thousands_of_fields_below_a_name_of_a_megabyte_are_not_rendered() {
+    let many: Value = (0..10_000).map(|number| (number.to_string(), json!(number))).collect();
+    let mut world = of(json!({("n".repeat(1 << 20)): many}));
+    let said = world.settle(&settings()).to_string();
+    assert!(said.contains("RenderFailed: object `settings`: too many of its fields are below a long name"), "{said}");
+}
+
 #[test]
 fn a_status_is_the_same_whenever_its_conditions_changed() {
     let status = |at: &str, size: u32| {

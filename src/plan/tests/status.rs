@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use json_patch::jsonptr::Pointer;
+use json_patch::{PatchOperation, ReplaceOperation};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -10,6 +12,7 @@ use super::{CHAIN, DATABASES, causes, changed, db, edited, fresh, leave_filter, 
 use crate::mapping::schema::{Schema, Schemas};
 use crate::mapping::{Mapping, OnExit, Resource};
 use crate::object::marks::{self, Reference, Writer};
+use crate::plan::source::guarded;
 use crate::plan::status::refused_conditions;
 use crate::plan::{Phase, Prune};
 
@@ -135,6 +138,19 @@ fn conditions_that_others_wrote_are_told_from_those_that_are_refused_however_man
     let source = json!({"status": {"conditions": others}});
     let refused = refused_conditions(Some(&source), &json!(sent), &["/conditions".to_owned()]);
     assert_eq!(refused, [("/conditions/B".to_owned(), condition("B"))]);
+}
+
+/// A patch of each field would have the whole name.
+#[test]
+fn ten_thousands_of_fields_below_a_name_of_a_megabyte_are_written_as_one() {
+    let status = |text: &str| {
+        let many: Value = (0..10_000).map(|number| (number.to_string(), json!(text))).collect();
+        json!({("n".repeat(1 << 20)): many})
+    };
+    let (old, new) = (status("a"), status("b"));
+    let patch = guarded(&json!({}), Pointer::from_static("/status"), Some(&old), Some(new.clone()));
+    let whole = ReplaceOperation { path: Pointer::from_static("/status").to_buf(), value: new };
+    assert_eq!(patch.0[1..], [PatchOperation::Replace(whole)]);
 }
 
 /// Its reason may be another one meanwhile.
