@@ -420,7 +420,7 @@ impl<'a> Executor<'a> {
             && serde_json::from_slice(&reply.body).is_ok_and(|answer: Value| is_let_go(&answer))
             && let Ok(last) = Parsed::from_json(&reply.body)
         {
-            self.feed.subscription.store().ended(&last);
+            pending.ended(last.uid);
         }
         self.found(&self.at_source, &self.key.name, sent, Some(pending))
     }
@@ -497,6 +497,13 @@ impl<'a> Executor<'a> {
 
     fn path(&self, reference: &Reference) -> Result<ApiPath, RequestError> {
         Ok(ApiPath::object(&self.resource(&reference.kind)?, &reference.namespace, &reference.name)?)
+    }
+
+    /// Registers a request about an object with the cache of its kind.
+    fn expect(&self, reference: &Reference) -> Option<PendingWrite> {
+        let cluster = self.cluster_at(reference.kind.side).clone();
+        let key = Key::new(cluster, reference.namespace.as_str(), reference.name.as_str());
+        Some(self.feed_of(&reference.kind)?.subscription.expect(&key))
     }
 
     async fn look(&self, reference: &Reference) -> Result<Outcome, RequestError> {
@@ -582,10 +589,7 @@ impl<'a> Executor<'a> {
 
     async fn apply(&self, reference: &Reference, body: &Value, intent: &Intent) -> Result<Outcome, RequestError> {
         let force = *intent != Intent::Create;
-        let side = reference.kind.side;
-        let key = Key::new(self.cluster_at(side).clone(), reference.namespace.as_str(), reference.name.as_str());
-        let feed = self.feed_of(&reference.kind);
-        let pending = feed.as_ref().map(|feed| feed.subscription.expect(&key));
+        let (side, pending) = (reference.kind.side, self.expect(reference));
         self.tally.sent(1);
         let manager = self.pipeline.writer.field_manager();
         let (path, text) = (self.path(reference)?, json_text(&self.of_this_epoch(side, body)));
@@ -699,13 +703,23 @@ impl<'a> Executor<'a> {
     }
 
     async fn delete(&self, reference: &Reference, options: DeleteOptions<'_>) -> Result<Outcome, RequestError> {
+        let (at, uid, pending) = (self.at(reference.kind.side), options.uid, self.expect(reference));
         self.tally.sent(1);
-        let at = self.at(reference.kind.side);
-        match at.delete(&self.path(reference)?, options).await {
+        let left = match at.delete(&self.path(reference)?, options).await {
             Ok(reply) => Ok(self.shown(at, &reply, None).map_or(Outcome::Absent, left_by_delete)),
             Err(error) if error.is_conflict() => self.look(reference).await,
             Err(error) => Err(error),
+        };
+        // A silent watch does not tell it, and its server may be out of reach before another one does.
+        let is_gone = match &left {
+            Ok(Outcome::Object(object)) => metadata(object, "uid") != uid,
+            Ok(_) => true,
+            Err(error) => error.is_not_found_of(&reference.name),
+        };
+        if let Some(pending) = pending.filter(|_| is_gone) {
+            pending.ended(uid);
         }
+        left
     }
 
     async fn patch_object(&self, reference: &Reference, patch: &Patch) -> Result<Outcome, RequestError> {
@@ -771,8 +785,11 @@ fn was_gone(action: &Action, sent: &Result<Outcome, RequestError>) -> bool {
     }
 }
 
+/// Whether finalizers hold an object once it is being deleted, or its grace period does.
 fn is_held(answer: &Value) -> bool {
-    answer.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|all| !all.is_empty())
+    let grace = answer.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64);
+    let finalizers = answer.pointer("/metadata/finalizers").and_then(Value::as_array);
+    grace.is_some_and(|seconds| seconds > 0) || finalizers.is_some_and(|all| !all.is_empty())
 }
 
 /// Whether the object of an answer was being deleted, and nobody holds it any more.
@@ -780,7 +797,7 @@ fn is_let_go(answer: &Value) -> bool {
     !metadata(answer, "deletionTimestamp").is_empty() && !is_held(answer)
 }
 
-/// The answer is the object where finalizers hold it, and a `Status` (or the object as it was) where it is gone.
+/// The answer is the object where something holds it, and a `Status` (or the object as it was) where it is gone.
 fn left_by_delete(answer: Arc<Value>) -> Outcome {
     match is_held(&answer) && !metadata(&answer, "deletionTimestamp").is_empty() {
         true => Outcome::Object(answer),
@@ -869,6 +886,19 @@ mod tests {
         assert_eq!(cause(&RequestError::NotServed { url: "u".into() }), Cause::RequestFailed);
         assert_eq!([status(403, ""), status(422, "FieldValueInvalid")], [Cause::Refused; 2]);
         assert_eq!(status(503, ""), Cause::Unknown);
+    }
+
+    #[test]
+    fn what_finalizers_or_its_grace_period_hold_is_left_by_a_deletion() {
+        let is_left = |metadata: Value| {
+            let metadata = json!({"metadata": metadata});
+            matches!(left_by_delete(Arc::new(metadata)), Outcome::Object(_))
+        };
+        let deleted = "2026-08-01T00:00:00Z";
+        assert!(is_left(json!({"deletionTimestamp": deleted, "finalizers": ["f"], "deletionGracePeriodSeconds": 0})));
+        assert!(is_left(json!({"deletionTimestamp": deleted, "deletionGracePeriodSeconds": 30})));
+        assert!(!is_left(json!({"deletionTimestamp": deleted, "deletionGracePeriodSeconds": 0})));
+        assert!(!is_left(json!({"finalizers": ["f"]})), "as it was");
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub enum ChangeCause {
     /// Found by listing again: the deletion itself was not seen, only that the object is no longer there.
     Relist,
     Event,
-    /// An event told that the object is gone. `before` is its last state, as the event tells it.
+    /// An event told that the object is gone, and `before` is its last state; or the answer to a write did.
     Deleted,
     /// The answer of another subscriber's write.
     Write,
@@ -282,20 +282,6 @@ impl Store {
         true
     }
 
-    /// The answer to a write tells that the object is gone. Its event is then no change.
-    pub fn ended(&self, last: &Parsed<'_>) {
-        let mut state = self.state.lock();
-        let Some(key) = state.key(&self.clusters, last) else { return };
-        // Another object may be in its place already.
-        if state.objects.get(&key).is_none_or(|entry| entry.object.uid() != last.uid) {
-            return;
-        }
-        state.ended.insert(key.clone(), last.uid.into());
-        let told = state.remove(&key, last, true);
-        drop(state);
-        told.tell(&key, ChangeCause::Deleted);
-    }
-
     /// An event told that the object, as it is now, is none of this store's.
     pub(super) fn leave(&self, key: &Key, now: &Parsed<'_>) {
         let mut state = self.state.lock();
@@ -498,7 +484,7 @@ impl Drop for Subscription {
 }
 
 /// A write on its way. Dropped without [`complete`](Self::complete), its answer was lost (or is of no
-/// use, as a delete's): events that were held back are told now.
+/// use, as a delete's, which tells an [end](Self::ended) at most): events that were held back are told now.
 #[derive(Debug)]
 #[must_use = "dropping it says that the answer was lost"]
 pub struct PendingWrite {
@@ -546,6 +532,23 @@ impl PendingWrite {
             held_back.tell(&self.key, cause);
         }
         Ok((object, others_seen || is_listed_since))
+    }
+
+    /// The answer tells that the object of this uid is gone, which a watch may be late to tell. Its event is then no change.
+    pub fn ended(&self, uid: &str) {
+        let mut state = self.store.state.lock();
+        let own = state.pending.get(&self.key).and_then(|all| all.iter().find(|one| one.id == self.id));
+        // The list may be of a server that was restored meanwhile, and what an event told to be gone was shown again since.
+        let is_latest = own.is_some_and(|own| own.list == state.list && !own.seen.contains(&None));
+        // Another object may be in its place already.
+        let is_known = state.objects.get(&self.key).is_some_and(|entry| entry.object.uid() == uid);
+        if !is_latest || !is_known {
+            return;
+        }
+        state.ended.insert(self.key.clone(), uid.into());
+        let told = state.end(&self.key, None);
+        drop(state);
+        told.tell(&self.key, ChangeCause::Deleted);
     }
 }
 
@@ -779,9 +782,14 @@ impl State {
             let known = Some(entry.object.clone());
             return self.told(key, known.clone(), known, Some(last.resource_version));
         }
+        let last = if is_last { last.object().ok().map(Arc::new) } else { None };
+        self.end(key, last)
+    }
+
+    /// An object is gone, as an event or an answer tells. `None`: its last state is the cached one.
+    fn end(&mut self, key: &Key, last: Option<Arc<Object>>) -> Told {
         let mut told = self.forget(key);
-        let last = if is_last { last.object().ok().map(Arc::new) } else { told.before.clone() };
-        if let Some(last) = last {
+        if let Some(last) = last.or_else(|| told.before.clone()) {
             for pending in self.pending.get_mut(key).into_iter().flatten() {
                 pending.last = Some(last.clone());
             }

@@ -338,6 +338,25 @@ fn what_an_earlier_source_left_where_its_successor_never_went_is_not_counted_onc
     holds(&several(Spread::Both, Kcp, &steps), 4);
 }
 
+/// Its watch is silent, so only the answers to the deletions tell that the objects are gone.
+#[test]
+fn a_source_does_not_wait_for_what_it_lost_on_a_target_before_that_went_away() {
+    let other = SourceRef { resource: "gadgets", ..X };
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Change(X)),
+        (20_000, Action::Silence(Side::Second)),
+        // What its consumer writes the third time is for the first target alone.
+        (5_000, Action::Change(X)),
+        (20_000, Action::Away(Side::Second)),
+        (60_000, Action::Create(other)),
+        (5_000, Action::Delete(other)),
+    ];
+    for sources in [Kcp, Plain] {
+        holds(&Plan { forever: Some(Forever::Second), ..several(Spread::Extra, sources, &steps) }, 4);
+    }
+}
+
 /// A person takes an address that is gone out of every state store, and leaves the document in each as it is.
 #[test]
 fn the_document_in_force_is_the_one_that_an_engine_recorded_last() {

@@ -296,22 +296,39 @@ fn a_deletion_is_told_with_the_last_state_and_told_from_what_is_missing() {
 #[test]
 fn an_answer_that_tells_the_end_is_a_deletion_and_its_event_is_no_change() {
     let scene = Scene::with_db("u");
-    let last = text("c", "db", "u", 5, None);
     let write = scene.subscription.expect(&key("c", "db"));
-    scene.store.ended(&Parsed::read(&last).unwrap());
+    write.ended("u");
     assert!(answered(write, object("db", "u", 5)));
     assert_eq!(scene.heard(), [told("db", Some(5), None, ChangeCause::Deleted)]);
     scene.deletion("db", "u", 6);
     assert_eq!((scene.version("db"), scene.heard()), (None, vec![]));
     scene.event("db", "new", 7);
-    scene.store.ended(&Parsed::read(&last).unwrap());
+    scene.subscription.expect(&key("c", "db")).ended("u");
     assert_eq!(scene.version("db").as_deref(), Some("7"), "another one is in its place");
+}
+
+/// Its server was put back, or a watch shows again what it was not allowed to show for a while.
+#[test]
+fn an_answer_that_tells_the_end_proves_nothing_where_the_watch_has_told_more_since() {
+    let scene = Scene::with_db("u");
+    let write = scene.subscription.expect(&key("c", "db"));
+    scene.list(&[("db", 5)], "5");
+    write.ended("u");
+    drop(write);
+    assert_eq!(scene.version("db").as_deref(), Some("5"));
+    let write = scene.subscription.expect(&key("c", "db"));
+    scene.deletion("db", "u", 6);
+    scene.event("db", "u", 7);
+    write.ended("u");
+    drop(write);
+    scene.event("db", "u", 8);
+    assert_eq!(scene.version("db").as_deref(), Some("8"));
 }
 
 #[test]
 fn what_has_ended_does_not_come_back_by_an_event_from_before() {
     let scene = Scene::with_db("u");
-    scene.store.ended(&Parsed::read(&text("c", "db", "u", 7, None)).unwrap());
+    scene.subscription.expect(&key("c", "db")).ended("u");
     scene.heard();
     scene.event("db", "u", 6);
     assert_eq!((scene.version("db"), scene.heard()), (None, vec![]));
@@ -460,7 +477,7 @@ fn an_object_that_is_not_newer_and_not_known_as_it_is_shown_is_of_another_histor
     for (name, uid, version, expected, case) in rows {
         assert_eq!(is_other(name, uid, version), expected, "{case}");
     }
-    scene.store.ended(&Parsed::read(&text("c", "db", "u", 5, None)).unwrap());
+    scene.subscription.expect(&key("c", "db")).ended("u");
     assert!(!is_other("db", "u", 5), "it was read before its end, which is known by now");
     let pending = scene.subscription.expect(&key("c", "new"));
     let _ = answered(pending, object("new", "n", 8));
