@@ -464,7 +464,7 @@ impl<'a> Executor<'a> {
         self.found(&self.at_source, &self.key.name, sent, pending)
     }
 
-    /// Reads what a cache has as an outline. One that is gone is told of by its watch.
+    /// Reads what a cache has as an outline. That a source is gone, its watch alone tells: it may not have been deleted.
     pub async fn read_outline(&self, outline: &Outline) -> Result<(), RequestError> {
         let Outline { kind, at, .. } = outline;
         let (path, endpoint, pending) = match kind {
@@ -482,7 +482,12 @@ impl<'a> Executor<'a> {
                 self.read.hold(self.completed(endpoint, pending, &reply)?);
                 Ok(())
             }
-            Err(error) if error.is_not_found_of(&at.name) => Ok(()),
+            Err(error) if error.is_not_found_of(&at.name) => {
+                if kind.is_some() {
+                    pending.missing();
+                }
+                Ok(())
+            }
             Err(error) => Err(error),
         }
     }

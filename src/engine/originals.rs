@@ -173,6 +173,7 @@ async fn look(executor: &Executor<'_>, feed: &Feed, key: &Key, original: &Origin
             Ok(vec![value(&object)?])
         }
         Err(error) if error.is_not_found_of(&key.name) => {
+            pending.missing();
             drop(pending);
             feed.subscription.looked(key, list);
             Ok(Vec::new())

@@ -537,7 +537,7 @@ impl PendingWrite {
     /// The answer tells that the object of this uid is gone, which a watch may be late to tell. Its event is then no change.
     pub fn ended(&self, uid: &str) {
         let mut state = self.store.state.lock();
-        let own = state.pending.get(&self.key).and_then(|all| all.iter().find(|one| one.id == self.id));
+        let own = state.registered(&self.key, self.id);
         // The list may be of a server that was restored meanwhile, and what an event told to be gone was shown again since.
         let is_latest = own.is_some_and(|own| own.list == state.list && !own.seen.contains(&None));
         // Another object may be in its place already.
@@ -549,6 +549,14 @@ impl PendingWrite {
         let told = state.end(&self.key, None);
         drop(state);
         told.tell(&self.key, ChangeCause::Deleted);
+    }
+
+    /// The answer tells that nothing is there: what was known when it was asked for is gone.
+    pub fn missing(&self) {
+        let state = self.store.state.lock();
+        let before = state.registered(&self.key, self.id).and_then(|own| own.before.clone());
+        drop(state);
+        before.iter().for_each(|before| self.ended(before.uid()));
     }
 }
 
@@ -852,6 +860,10 @@ impl State {
             Some(last) => (Told { before: Some(last), after, to }, ChangeCause::Deleted),
             None => (Told { before: pending.before, after, to }, ChangeCause::Event),
         }
+    }
+
+    fn registered(&self, key: &Key, id: u64) -> Option<&Pending> {
+        self.pending.get(key)?.iter().find(|pending| pending.id == id)
     }
 
     fn unregister(&mut self, key: &Key, id: u64) -> Option<Pending> {

@@ -326,6 +326,20 @@ fn an_answer_that_tells_the_end_proves_nothing_where_the_watch_has_told_more_sin
 }
 
 #[test]
+fn a_read_that_finds_nothing_ends_what_was_known_when_it_was_sent() {
+    let scene = Scene::with_db("u");
+    let read = scene.subscription.expect(&key("c", "db"));
+    read.missing();
+    drop(read);
+    assert_eq!((scene.version("db"), scene.heard()), (None, vec![told("db", Some(5), None, ChangeCause::Deleted)]));
+    let read = scene.subscription.expect(&key("c", "db"));
+    scene.event("db", "new", 7);
+    read.missing();
+    drop(read);
+    assert_eq!(scene.version("db").as_deref(), Some("7"), "it came meanwhile");
+}
+
+#[test]
 fn what_has_ended_does_not_come_back_by_an_event_from_before() {
     let scene = Scene::with_db("u");
     scene.subscription.expect(&key("c", "db")).ended("u");
