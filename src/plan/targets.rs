@@ -19,7 +19,7 @@ use super::{Cause, Reason, Reasons, each, source};
 use crate::mapping::expression::Scope;
 use crate::mapping::template::{Text, Unrendered};
 use crate::mapping::{Mapping, Side, TargetChange, TargetChoice, TargetRule};
-use crate::object::has_finalizer;
+use crate::object::{has_finalizer, metadata};
 
 /// One of several targets of a mapping, and what is known of the others.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -407,8 +407,12 @@ pub fn overall(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, own:
     // What leaves a target is told as well.
     let chosen = |name: &String| choices.iter().any(|choice| choice.cluster.as_ref() == Ok(name));
     let left: BTreeSet<&String> = known(among).into_iter().filter(|name| !chosen(name)).collect();
-    // A source that was restored may name fewer targets than have objects of it.
-    let has_any = |name: &String| among.other(name).is_some_and(|other| !is_empty(&other.objects));
+    // A source that was restored may name fewer targets than have objects of it. What an earlier one left is none of its.
+    let uid = metadata(source, "uid");
+    let has_any = |name: &String| {
+        let mut there = among.other(name).into_iter().flat_map(|other| other.objects.own());
+        there.any(|one| one.reference.kind.side == Side::Target && one.source_uid() == uid)
+    };
     let left = left.into_iter().map(|name| (name, Ok(name), pins.contains_key(name) || has_any(name)));
     let given = choices.iter().map(|choice| (&choice.key, choice.cluster.as_ref(), true));
     for (key, cluster, has_objects) in given.chain(left) {

@@ -396,6 +396,21 @@ fn a_target_that_is_lost_is_named_and_one_that_starts_is_waited_for() {
     assert_eq!(targets.told(), ["Ready", "Unreachable"]);
 }
 
+/// A source that was restored may name fewer targets than have objects of it. What an earlier one of its name left is none of its.
+#[test]
+fn a_target_that_is_lost_is_named_where_it_has_objects_of_a_source_that_does_not_name_it() {
+    for (uid, told) in [("source-1", "Waiting"), ("source-2", "Synced")] {
+        let mut targets = both();
+        targets.east().objects.clear();
+        ["finalizers", "annotations"].into_iter().for_each(|field| remove(&mut targets, field));
+        targets.edit(|source| source["metadata"]["uid"] = json!(uid));
+        targets.set("regions", json!(["east"]));
+        targets.reach.insert("west", Reach::Lost);
+        targets.settle(&each(), "east");
+        assert_eq!(targets.shown(), format!("east west; held by east; {told}"));
+    }
+}
+
 #[test]
 fn what_is_told_of_all_names_the_target_that_is_not_in_order() {
     let mut targets = Targets::new(json!({"members": 3}));
