@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tracing::warn;
 
 use super::apply::Executor;
 use super::consumer_schema::PublishedSchema;
@@ -294,16 +293,7 @@ fn source(executor: &Executor<'_>, is_schema_known: bool, outlines: &Outlines, f
 
 /// What a tenant wrote and the engine cannot read is left as it is, with what was made of it before.
 fn present(executor: &Executor<'_>, object: &Arc<Object>) -> Sight<Source> {
-    let value = match executor.source_tree.of(object) {
-        Ok(value) => value,
-        Err(error) => {
-            // A tenant may have ten thousand of them, each of which time alone brings here again and again.
-            if error != Unreadable::Outlined && executor.waited_for.is_none() {
-                warn!(%error, "the source cannot be read");
-            }
-            return Err(Reason::unseen(error.to_string()));
-        }
-    };
+    let value = executor.source_tree.of(object).map_err(|error| Reason::unseen(error.to_string()))?;
     if metadata(&value, "deletionTimestamp").is_empty() {
         executor.pipeline.learned.lock().lives(executor.key);
     }

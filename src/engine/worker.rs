@@ -744,8 +744,8 @@ fn finish(pipeline: &Pipeline, generation: &Generation, key: &Key, ended: Ended)
     }
 }
 
-/// What cannot be seen is reported once for all by its own condition, not by each object that waits for it. A thousand objects may
-/// have a reason each, and a tenant's annotation may be in one.
+/// What cannot be seen is reported once for all by its own condition, not by each object that waits for it; a source that cannot be
+/// read has none. A thousand objects may have a reason each, and a tenant's annotation may be in one.
 fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
     let cause = reasons.cause();
     let orphans = reasons.0.iter().any(|reason| reason.cause == Cause::Orphaned);
@@ -756,6 +756,7 @@ fn report(pipeline: &Pipeline, key: &Key, reasons: &Reasons) {
     let unsettled = Unsettled { cause, orphans, why: why.clone(), of_target, since: Instant::now(), is_logged };
     let news = pipeline.settled(key, Some(unsettled));
     match cause {
+        Some(Cause::Unknown) if news && unreadable(pipeline, key).is_some() => warn!(%why, "the source cannot be read"),
         None | Some(Cause::Unknown) => debug!(%why, "not in sync"),
         Some(cause @ Cause::Waiting) if news => info!(reason = cause.as_str(), %why, "not in sync"),
         Some(cause) if news => warn!(reason = cause.as_str(), %why, "not in sync"),
