@@ -287,8 +287,13 @@ pub fn is_released(object: &Value) -> bool {
 /// Whether nobody says that an object is theirs: it has no controller, no label of a manager, no ownership labels of an engine,
 /// and is not being deleted.
 pub fn is_unowned(object: &Value) -> bool {
+    label(object, MANAGED_BY).is_none() && is_unowned_but_for_manager(object)
+}
+
+/// The same, whatever the label of a manager says.
+pub fn is_unowned_but_for_manager(object: &Value) -> bool {
     let mut owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-    let is_marked = [OWNER, MAPPING, MANAGED_BY].into_iter().any(|key| label(object, key).is_some());
+    let is_marked = [OWNER, MAPPING].into_iter().any(|key| label(object, key).is_some());
     !is_marked && !super::is_deleting(object) && owners.all(|owner| owner["controller"] != json!(true))
 }
 

@@ -654,8 +654,17 @@ pub fn conflict(observed: &Observed, rule: &ObjectRule, desired: &Desired) -> Re
     let found = observed.answers.foreign.get(&desired.reference);
     let holder = found.and_then(|object| marks::holder(object));
     let whose = holder.map_or("does not belong to this source".to_owned(), |holder| format!("belongs to {holder}"));
-    let is_free = rule.adopt == Adopt::Never && found.is_some_and(|object| marks::is_unowned(object));
-    let or = if is_free { ", or set `adopt: IfUnowned` to take it over" } else { "" };
+    let is = |free: fn(&Value) -> bool| found.is_some_and(|object| free(object));
+    let or = match rule.adopt {
+        Adopt::Never if is(marks::is_unowned) => ", or set `adopt: IfUnowned` to take it over",
+        Adopt::Never if is(marks::is_unowned_but_for_manager) => {
+            ", or take that label off and set `adopt: IfUnowned` to take it over"
+        }
+        Adopt::IfUnowned if is(marks::is_unowned_but_for_manager) => {
+            ", or take that label off: `adopt: IfUnowned` takes it over then"
+        }
+        Adopt::Never | Adopt::IfUnowned => "",
+    };
     let exists = format!("{} exists and {whose}", desired.reference);
     let detail = format!("{exists}: the engine does not modify it; remove or rename it{or}");
     Reason { cause: Cause::Conflict, detail }

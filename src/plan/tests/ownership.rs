@@ -201,6 +201,9 @@ fn an_object_that_is_foreign() {
     let reference = world.reference("Database");
     let rest = said(&world.settle(&plain));
     assert!(rest.contains("set `adopt: IfUnowned` to take it over"), "{rest}");
+    let mut managed = synced().with(|world| put(world, &json!({"labels": {marks::MANAGED_BY: "Helm"}})));
+    let rest = said(&managed.settle(&adopting));
+    assert!(rest.contains("take that label off: `adopt: IfUnowned` takes it over then"), "{rest}");
     assert_eq!(world.objects[&reference], foreign());
     let mut free = world.clone().with(|world| drop(world.objects.remove(&reference)));
     free.sync(&plain);
