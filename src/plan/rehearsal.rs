@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::action::Action;
 use super::observed::{Observed, Outcome, TargetObject};
-use crate::object::marks::{self, Owner};
+use crate::object::marks::{self, Owner, Reference};
 
 /// A write that was not carried out, with its object before and after it.
 #[derive(Debug, Clone)]
@@ -20,12 +20,8 @@ pub struct Imagined {
 impl Imagined {
     /// A write that has this outcome on what is observed.
     pub fn new(action: &Action, observed: &Observed, outcome: &Outcome) -> Self {
-        let known = |reference| {
-            let owned = observed.objects.at(reference).map(|one| &one.object);
-            owned.or_else(|| observed.answers.foreign.get(reference)).cloned()
-        };
         let after = if let Outcome::Object(object) = outcome { Some(object.clone()) } else { None };
-        Self { action: action.clone(), before: action.reference().and_then(known), after }
+        Self { action: action.clone(), before: action.reference().and_then(|at| found(observed, at)).cloned(), after }
     }
 }
 
@@ -42,13 +38,18 @@ pub fn imagined(action: &Action, observed: &Observed) -> Option<Outcome> {
             restored.map_or(Outcome::Absent, |one| Outcome::Object(Arc::new(patched(&one.object, patch))))
         }
         Action::Apply { reference, body, .. } => {
-            let stands = observed.objects.iter().find(|one| one.reference == *reference);
-            let mut object = stands.map_or_else(|| json!({}), |standing| (*standing.object).clone());
+            let mut object = found(observed, reference).map_or_else(|| json!({}), |there| (**there).clone());
             json_patch::merge(&mut object, body);
             give_up(&mut object, body, observed.subject.writer.field_manager());
             Outcome::Object(Arc::new(object))
         }
     })
+}
+
+/// The object at a place, whoever it belongs to: an adoption writes one that is foreign.
+fn found<'o>(observed: &'o Observed, reference: &Reference) -> Option<&'o Arc<Value>> {
+    let owned = observed.objects.at(reference).map(|one| &one.object);
+    owned.or_else(|| observed.answers.foreign.get(reference))
 }
 
 /// Takes out what an apply gives up: fields that the manager applied before, does not now, and nobody else has. Where
@@ -111,6 +112,28 @@ fn patched(object: &Value, patch: &Patch) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mapping::Kind;
+    use crate::plan::Intent;
+
+    #[test]
+    fn an_adopted_object_keeps_what_others_wrote() {
+        let kind = Kind::new("example.dev", "v1", "Database");
+        let reference = Reference { kind, namespace: "tenant".into(), name: "a".into() };
+        let theirs =
+            json!({"metadata": {"uid": "u"}, "spec": {"size": 1, "more": true}, "status": {"phase": "Running"}});
+        let mut observed = Observed::default();
+        observed.answers.foreign.insert(reference.clone(), Arc::new(theirs));
+        let body = Arc::new(json!({"metadata": {"uid": "u", "labels": {"a": "b"}}, "spec": {"size": 2}}));
+        let adopt = Action::Apply { reference, body, intent: Intent::Adopt { uid: "u".into() } };
+        let Some(Outcome::Object(adopted)) = imagined(&adopt, &observed) else { panic!("it is adopted") };
+        assert_eq!(
+            *adopted,
+            json!({
+                "metadata": {"uid": "u", "labels": {"a": "b"}}, "spec": {"size": 2, "more": true},
+                "status": {"phase": "Running"},
+            })
+        );
+    }
 
     #[test]
     fn an_apply_gives_up_what_nobody_else_has() {
