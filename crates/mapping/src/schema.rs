@@ -138,14 +138,18 @@ impl Schemas {
         self.exports.get(name).map(|export| &*export.document)
     }
 
+    /// What consumers see of a resource. A target may have another schema for the same one.
+    fn of_consumers(&self, resource: &Resource) -> Option<&Arc<Schema>> {
+        let is_targets = |known: &Arc<Schema>| self.kinds.get(&known.kind).is_some_and(|own| Arc::ptr_eq(own, known));
+        self.resources.get(resource).filter(|known| !is_targets(known))
+    }
+
     fn insert(&mut self, schema: Schema, plural: Option<&str>, origin: Origin) {
         let schema = Arc::new(schema);
         if let Some(plural) = plural {
             let resource = schema.kind.resource(plural);
-            if origin == Origin::ApiResourceSchema {
+            if origin == Origin::ApiResourceSchema || self.of_consumers(&resource).is_none() {
                 self.resources.insert(resource, schema.clone());
-            } else {
-                self.resources.entry(resource).or_insert(schema.clone());
             }
         }
         if !matches!(origin, Origin::ApiResourceSchema | Origin::Short) {

@@ -140,8 +140,8 @@ impl Schemas {
             };
             let resource = schema.kind.resource(&plural);
             let is_other = |other: &&Arc<Schema>| other.root != schema.root;
-            if self.shorts.contains(&resource) || origin == Origin::Short {
-                if self.resources.get(&resource).filter(is_other).is_some() {
+            if !crd && (self.shorts.contains(&resource) || origin == Origin::Short) {
+                if self.of_consumers(&resource).filter(is_other).is_some() {
                     let message = format!("the APIResourceSchema of {resource} is not the one of its ApiSchema");
                     let finding = Finding::new("SE0133", at.clone(), message);
                     findings.push(finding.help("run `sync-engine schema build`"));

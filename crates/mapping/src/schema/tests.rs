@@ -125,6 +125,37 @@ fn custom_resource_definitions() {
     assert!(schemas.kind(&kind("v2")).is_none());
 }
 
+/// An operator's API that is offered under its own name, as api-syncagent does.
+#[test]
+fn consumers_and_target_may_have_different_schemas_of_one_kind() {
+    let crd = |more: &str| {
+        json!({"kind": "CustomResourceDefinition", "spec": {
+            "group": "example.com", "names": {"kind": "Widget", "plural": "widgets"}, "scope": "Namespaced",
+            "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"type": "object", "properties": {more: {}}}}}],
+        }})
+        .to_string()
+    };
+    let (one, other) = (crd("one"), crd("other"));
+    let short = "
+apiVersion: sync-engine.dev/v1alpha1
+kind: ApiSchema
+metadata: {name: widgets}
+spec:
+  resource: widgets.v1.example.com
+  kind: Widget
+  spec: {size: integer}
+";
+    for order in [[&*one, &*other, short], [&*one, short, &*other], [short, &*one, &*other]] {
+        let mut schemas = Schemas::default();
+        let findings: Vec<_> = order.iter().flat_map(|file| schemas.add_file(file.as_bytes())).collect();
+        assert_eq!(findings, []);
+        let kind = Kind::new("example.com", "v1", "Widget");
+        let sized = |schema: Option<&Arc<Schema>>| schema.expect("added").has_path(&["spec", "size"]);
+        assert_eq!(sized(schemas.resource(&kind.resource("widgets"))), Some(true));
+        assert_eq!(sized(schemas.kind(&kind)), Some(false));
+    }
+}
+
 #[test]
 fn openapi_documents() {
     let document = json!({"openapi": "3.0.0", "components": {"schemas": {
