@@ -10,7 +10,7 @@ use crate::program;
 const PAGES: [(&str, usize); 5] = [
     ("README.md", 1),
     ("docs/language.md", 3),
-    ("docs/from-a-controller.md", 1),
+    ("docs/from-a-controller.md", 2),
     ("docs/providers.md", 8),
     ("docs/patterns.md", 3),
 ];
