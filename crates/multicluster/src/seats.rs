@@ -148,7 +148,7 @@ impl<C: Ord> Admission<C> {
     /// Whether it may be of use to ask for a slow cluster.
     pub(super) fn may_admit_slow(&self) -> bool {
         // One alone has more than half of the seats.
-        let may_be_alone = self.by_cluster.len() <= 1 && self.slow.len() <= 1;
+        let may_be_alone = self.by_cluster.len() <= 1 && self.known_slow().nth(1).is_none();
         may_be_alone || self.slow_have_room(true)
     }
 
@@ -176,8 +176,12 @@ impl<C: Ord> Admission<C> {
 
     /// A slow cluster leaves seats to nobody where no other one is known.
     fn is_alone(&self, cluster: &C) -> bool {
-        let mut known = self.slow.iter().filter(|(_, at)| self.now < **at + FORGET).map(|(known, _)| known);
-        self.by_cluster.keys().all(|other| other == cluster) && known.all(|other| other == cluster)
+        self.by_cluster.keys().chain(self.known_slow()).all(|other| other == cluster)
+    }
+
+    /// Clusters whose last work was slow, without those that did nothing for long.
+    fn known_slow(&self) -> impl Iterator<Item = &C> {
+        self.slow.iter().filter(|(_, at)| self.now < **at + FORGET).map(|(cluster, _)| cluster)
     }
 }
 
@@ -243,6 +247,12 @@ mod tests {
         seats.worked(&1, SLOW * 2, start);
         assert_eq!(fill(&mut seats, 1, start), 4);
         assert_eq!(fill(&mut seats, 1, start + SLOW), 0, "late work of its own counts");
+        let (mut seats, later) = (Seats::default(), start + FORGET);
+        [(2, start), (1, start + SLOW)].into_iter().for_each(|(cluster, at)| seats.worked(&cluster, SLOW * 2, at));
+        for _ in 0..2 {
+            seats.take(1, later);
+        }
+        assert!(seats.admission(4, later).may_admit_slow(), "the other one did nothing for long");
     }
 
     #[test]
