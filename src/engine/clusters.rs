@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tracing::debug;
 
 use super::controller::{Controller, Gone};
+use super::slots::Slot;
 use super::target::Target;
 use super::{Engine, Pipeline, for_good};
 use crate::mapping::{Kind, SourceClusters};
@@ -24,12 +25,16 @@ impl Engine {
         }
         // First: one that is described anew is engaged by another of these events.
         let mut is_due = self.disengaged(gone);
-        let mut changed = BTreeSet::new();
+        let (mut changed, mut has_targets) = (BTreeSet::new(), false);
         for event in others {
             if let ClusterEvent::Engaged(cluster) | ClusterEvent::Described(cluster) = &event {
                 changed.insert(cluster.provider.clone());
             }
-            self.cluster(event);
+            has_targets |= self.cluster(event);
+        }
+        if has_targets {
+            self.report_aliases();
+            self.report_doubles();
         }
         is_due |= changed.iter().any(|provider| self.has_targets_of(provider));
         if is_due {
@@ -62,18 +67,18 @@ impl Engine {
         all().filter(|one| self.target_disengaged(&one.cluster)).count() > 0
     }
 
-    /// One of those that came, or that are described otherwise.
-    fn cluster(&mut self, event: ClusterEvent) {
+    /// One of those that came, or that are described otherwise. `true`: a target is engaged.
+    fn cluster(&mut self, event: ClusterEvent) -> bool {
         match event {
             ClusterEvent::Engaged(cluster) => {
                 let (name, identity) = (&cluster.spec.name, cluster.identity());
                 debug!(cluster = %name, identity, workspace = cluster.spec.path, "engaged");
                 match &cluster.provider {
-                    ProviderName::Connection(name) => self.engage_target(name, &cluster),
+                    ProviderName::Connection(name) => return self.engage_target(name, &cluster),
                     ProviderName::Source(provider) => {
                         self.of_provider(provider).for_each(|controller| controller.engage(&cluster));
                         self.controllers().for_each(|controller| controller.engaged(&cluster));
-                        self.target_engaged(&cluster);
+                        return self.target_engaged(&cluster);
                     }
                 }
             }
@@ -95,28 +100,32 @@ impl Engine {
             | ClusterEvent::Synced(ProviderName::Connection(_))
             | ClusterEvent::Disengaged(..) => {}
         }
+        false
     }
 
-    /// The cluster of a target is engaged for the first time, or is replaced.
-    pub(super) fn engage_target(&mut self, name: &str, cluster: &Arc<Cluster>) {
-        let Some(target) = self.targets.get(name) else { return };
+    /// The cluster of a target is engaged for the first time, or is replaced. `false`: it is no target.
+    pub(super) fn engage_target(&mut self, name: &str, cluster: &Arc<Cluster>) -> bool {
+        let Some(target) = self.targets.get(name) else { return false };
         if target.engage(cluster) {
             for pipeline in self.of_target(name) {
                 pipeline.target_replaced();
                 pipeline.controller.enqueue_for(&[&**pipeline]);
             }
         }
-        self.report_aliases();
-        self.report_doubles();
         self.target_changed(name);
+        true
     }
 
     fn of_provider<'a>(&'a self, provider: &'a SourceClusters) -> impl Iterator<Item = &'a Arc<Controller>> {
         self.controllers().filter(move |controller| controller.mapping().source.clusters == *provider)
     }
 
+    /// One of a mapping at most. Each of a fleet's clusters asks for those on it.
     fn of_target<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Arc<Pipeline>> {
-        self.running().filter(move |pipeline| pipeline.generation().target.name == name)
+        let of = move |mapping: &String| [Slot::of(mapping), Slot { target: name.to_owned(), ..Slot::of(mapping) }];
+        let slots = self.controllers.keys().flat_map(of);
+        let running = slots.filter_map(move |slot| Some(&self.pipelines.get(&slot)?.pipeline));
+        running.filter(move |pipeline| pipeline.generation().target.name == name)
     }
 
     /// The target of this name, found out about in the background from the first time it is asked for.

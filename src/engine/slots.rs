@@ -145,21 +145,19 @@ impl Engine {
         of_slots.chain(fleet).map(|provider| SourceClusters::Provider(provider.to_owned())).collect()
     }
 
-    /// A cluster that may be a target is engaged, or is another now.
-    pub(super) fn target_engaged(&mut self, cluster: &Arc<Cluster>) {
-        let ProviderName::Source(SourceClusters::Provider(provider)) = &cluster.provider else { return };
+    /// A cluster that may be a target is engaged, or is another now. `true`: it is one.
+    pub(super) fn target_engaged(&mut self, cluster: &Arc<Cluster>) -> bool {
+        let ProviderName::Source(SourceClusters::Provider(provider)) = &cluster.provider else { return false };
         let name = format!("{provider}/{}", cluster.spec.name);
-        if let Some(target) = self.targets.get(&name) {
-            target.set_away(false);
-            match target.is_reached_by(cluster.spec.endpoint.connection()) {
-                true => self.engage_target(&name, cluster),
-                // Its provider found it anew: another credential, and nothing of the former connection counts.
-                false => {
-                    target.retire();
-                    self.targets.remove(&name);
-                }
-            }
+        let Some(target) = self.targets.get(&name) else { return false };
+        target.set_away(false);
+        if target.is_reached_by(cluster.spec.endpoint.connection()) {
+            return self.engage_target(&name, cluster);
         }
+        // Its provider found it anew: another credential, and nothing of the former connection counts.
+        target.retire();
+        self.targets.remove(&name);
+        false
     }
 
     /// Whether clusters of a provider may be targets.

@@ -241,10 +241,11 @@ async fn a_target_that_no_document_names_any_more_leaves_the_engine_ready() {
 #[tokio::test]
 async fn connections_to_one_cluster_are_told_no_more_once_the_documents_name_one_of_them() {
     let (mut engine, _received) = engine(&["home", "other"]);
-    for name in ["home", "other"] {
+    let engaged = ["home", "other"].map(|name| {
         assert!(engine.target(name).is_some());
-        engine.engage_target(name, &Arc::new(target::tests::cluster(name)));
-    }
+        ClusterEvent::Engaged(Arc::new(target::tests::cluster(name)))
+    });
+    engine.clusters(engaged.into());
     let health = engine.shared.instruments.health.clone();
     let is_told = || health.standings().iter().any(|one| one.component == "connections to one cluster");
     assert!(is_told());
