@@ -472,7 +472,7 @@ impl Attendant {
                 break;
             }
             let result = match held {
-                Some(held) => self.hold(mapping, held, recorded).await,
+                Some(held) => self.hold(term, mapping, held, recorded).await,
                 None if recorded.mappings.contains(mapping) => self.end(mapping, recorded).await,
                 None => Ok(()),
             };
@@ -531,7 +531,7 @@ impl Attendant {
         Ok(())
     }
 
-    async fn hold(&self, mapping: &str, held: &Held, recorded: &mut Recorded) -> Result<(), Problem> {
+    async fn hold(&self, term: u64, mapping: &str, held: &Held, recorded: &mut Recorded) -> Result<(), Problem> {
         let Some(approvals) = self.permitted() else { return Ok(()) };
         let known = approvals.record(mapping).await.map_err(Problem::Unread)?;
         recorded.mappings.insert(mapping.to_owned());
@@ -555,7 +555,8 @@ impl Attendant {
             // Both stay: the edit stays held, and a person may approve it later.
             if recorded.rejected.get(mapping) != Some(&approval.digest) {
                 recorded.rejected.insert(mapping.to_owned(), approval.digest);
-                let _ = self.events.send(Event::Decided(mapping.to_owned(), approval.held, approval.decision)).await;
+                let _ =
+                    self.events.send(Event::Decided(term, mapping.to_owned(), approval.held, approval.decision)).await;
             }
             return Ok(());
         }
@@ -565,7 +566,7 @@ impl Attendant {
         // First: whoever looks for it later finds no record that the approval is of.
         approvals.remove(&record).await.map_err(Problem::Unwritten)?;
         recorded.mappings.remove(mapping);
-        let _ = self.events.send(Event::Decided(mapping.to_owned(), approval.held, approval.decision)).await;
+        let _ = self.events.send(Event::Decided(term, mapping.to_owned(), approval.held, approval.decision)).await;
         Ok(())
     }
 
@@ -573,7 +574,7 @@ impl Attendant {
     async fn read_home(&self, term: u64, asked: u64, recorded: &mut Recorded) -> Result<(), Problem> {
         let (approvals, engine) = (self.reading(), &self.shared.settings.engine);
         let found = approvals.kept().await.map_err(Problem::Unread)?;
-        let (term, (releases, unreadable)) = (Some(term), kept_releases(&found, engine));
+        let (releases, unreadable) = kept_releases(&found, engine);
         let (mut mappings, mut rejections) = (BTreeSet::new(), Vec::new());
         for record in found.iter().filter_map(Record::read) {
             let approval = approvals.approval(&record.mapping).await.map_err(Problem::Unread)?;
@@ -585,13 +586,13 @@ impl Attendant {
         // First: once releases are known, an edit that nothing holds any more is released.
         for (mapping, Approval { digest, held, decision }) in rejections {
             rejected.insert(mapping.clone(), digest);
-            let _ = self.events.send(Event::Decided(mapping, held, decision)).await;
+            let _ = self.events.send(Event::Decided(term, mapping, held, decision)).await;
         }
         let (progress, untold) = (releases.clone(), unreadable.keys().cloned().collect());
-        let known = Releases { term, asked, progress, unreadable: untold };
+        let known = Releases { term: Some(term), asked, progress, unreadable: untold };
         let _ = self.events.send(Event::Releases(known)).await;
         let (looked, unanswered) = (Some(Instant::now()), std::mem::take(&mut recorded.unanswered));
-        let known = Recorded { mappings, releases, unreadable, term, asked, ..Recorded::default() };
+        let known = Recorded { mappings, releases, unreadable, term: Some(term), asked, ..Recorded::default() };
         *recorded = Recorded { unanswered, looked, rejected, ..known };
         Ok(())
     }

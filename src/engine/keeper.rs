@@ -51,7 +51,8 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
     let lease = &pipeline.shared.lease;
     loop {
         // Before anything is read: in another term, it counts no more.
-        pipeline.leadership(lease.number());
+        let term = lease.number();
+        pipeline.leadership(term);
         note_unused(&pipeline, &mut unused).await;
         let generation = pipeline.generation();
         let Some(permit) = lease.permit() else {
@@ -68,7 +69,7 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
             Err(doubt) => doubt.found.take(),
         };
         if let Some(found) = found {
-            let _ = events.send(Event::Recorded(slot.clone(), found)).await;
+            let _ = events.send(Event::Recorded(term, slot.clone(), found)).await;
         }
         failures = if result.is_ok() { 0 } else { failures + 1 };
         let confirmed = result.as_ref().ok().cloned();

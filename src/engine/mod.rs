@@ -191,16 +191,16 @@ enum Event {
     Clusters(Vec<ClusterEvent>),
     /// A target was identified, or serves a kind that it did not.
     Target(String),
-    /// The inventories of a target, read for the first time.
-    Retained(String, Vec<Inventory>),
+    /// The inventories of a target, read for the first time since this term of the lease began.
+    Retained(u64, String, Vec<Inventory>),
     /// A mapping that was removed has taken everything away.
     Left(Slot),
-    /// What the state store of a mapping says.
-    Recorded(Slot, Box<Inventory>),
+    /// What the state store of a mapping says, read in this term.
+    Recorded(u64, Slot, Box<Inventory>),
     /// What this replica may write for is another from now on: everything, or nothing.
     Leadership,
-    /// A person decided on what is held of a mapping.
-    Decided(String, Held, Decision),
+    /// A person decided on what is held of a mapping, as home says in this term.
+    Decided(u64, String, Held, Decision),
     /// What home says of releases, read in this term of the lease.
     Releases(Releases),
     /// Home says from now on that the release of a mapping is so far.
@@ -404,10 +404,11 @@ impl Engine {
                 () = shutdown.cancelled() => return,
                 // Before what may never cease: it comes every other second at most.
                 _ = ticks.tick() => Event::Tick,
+                // Before all that is told in the term which begins.
+                () = leadership.advanced() => Event::Leadership,
                 Some(reload) = reloads.recv() => Event::Reload(reload),
                 Some(event) = received.recv() => event,
                 () = shared.counted.notified() => Event::Counted,
-                () = leadership.advanced() => Event::Leadership,
                 // Last: thousands of workspaces may come or go at once.
                 Some(events) = clusters.some(CLUSTERS_TOGETHER) => Event::Clusters(events),
             };
@@ -422,12 +423,15 @@ impl Engine {
             Event::Reload(reload) => self.reload(reload),
             Event::Clusters(events) => self.clusters(events),
             Event::Target(name) => self.target_changed(&name),
-            Event::Retained(target, inventories) => self.learn(target, inventories),
+            // Another process may have led since then. Who leads reads it anew, and what is approved is held and shown again.
+            Event::Retained(term, ..) | Event::Recorded(term, ..) | Event::Decided(term, ..)
+                if self.has_begun_anew(term) => {}
+            Event::Retained(_, target, inventories) => self.learn(target, inventories),
             Event::Left(slot) => self.forget(&slot),
-            Event::Recorded(slot, store) => self.recorded(&slot, *store),
+            Event::Recorded(_, slot, store) => self.recorded(&slot, *store),
             Event::Leadership => self.leadership(),
-            Event::Decided(mapping, held, Decision::Approve) => self.approved(&mapping, held),
-            Event::Decided(mapping, held, Decision::Reject) => self.reject_candidate(&mapping, held),
+            Event::Decided(_, mapping, held, Decision::Approve) => self.approved(&mapping, held),
+            Event::Decided(_, mapping, held, Decision::Reject) => self.reject_candidate(&mapping, held),
             Event::Releases(releases) => self.releases_known(releases),
             Event::ReleaseRecorded(mapping, progress) => self.release_recorded(&mapping, progress),
             Event::Rehearsed(mapping, document, result) => self.rehearsed(&mapping, document, *result),
@@ -447,12 +451,18 @@ impl Engine {
         self.shared.instruments.metrics.set_leader(self.shared.lease.is_held());
     }
 
+    /// Whether this process leads in another term.
+    fn has_begun_anew(&self, term: u64) -> bool {
+        self.shared.lease.is_held() && self.shared.lease.number() != term
+    }
+
     /// What the leader before it recorded is read anew; who leads no more knows nothing for sure.
     fn leadership(&mut self) {
         self.report_leadership();
         self.running().for_each(|pipeline| pipeline.check_inventory());
         // Home says what is left of them.
         self.ledgers.clear();
+        self.rejected.clear();
         if self.shared.lease.is_held() {
             let replica = self.shared.settings.election.as_ref().map(|terms| terms.replica.clone());
             self.tell_provider(None, false, "LeaderElected", format!("{} leads", replica.unwrap_or_default()));

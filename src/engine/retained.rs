@@ -159,7 +159,7 @@ async fn read_once(target: &Target, shared: &Shared, events: &mpsc::Sender<Event
         let state = read.as_ref().map(|_| ()).map_err(ToString::to_string);
         shared.instruments.health.set(&what, Condition::of(state, target.trouble()));
         if let Ok(found) = read {
-            let _ = events.send(Event::Retained(target.name.clone(), found)).await;
+            let _ = events.send(Event::Retained(term, target.name.clone(), found)).await;
             return;
         }
         tokio::time::sleep(RETRY.delay(failures, &mut jitter)).await;

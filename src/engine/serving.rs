@@ -438,7 +438,6 @@ impl Engine {
 
     /// From now on, another replica judges the documents that wait, and tells of them.
     pub(super) fn judges_no_more(&mut self) {
-        self.rejected.clear();
         for (name, one) in &mut self.in_force {
             one.waits_no_more();
             self.shared.instruments.health.remove(&component(name));

@@ -162,6 +162,25 @@ async fn whether_a_mapping_holds_anything_is_not_known_before_it_runs() {
     }
 }
 
+/// Another process may have led in between: a person may have approved what was rejected, and a state store may hold a later document.
+#[tokio::test]
+async fn what_was_read_in_a_former_term_counts_no_more_where_it_is_told_in_the_next_one() {
+    let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
+    let rejects = |term| Event::Decided(term, "first".to_owned(), Held::default(), Decision::Reject);
+    let lease = engine.shared.lease.clone();
+    let former = lease.number();
+    engine.handle(rejects(former));
+    assert!(engine.rejected.contains_key("first"));
+    lease.lose();
+    lease.take(None, None);
+    engine.handle(Event::Leadership);
+    for (term, counts) in [(former, false), (lease.number(), true)] {
+        engine.handle(rejects(term));
+        engine.handle(Event::Retained(term, DEFAULT_TARGET.to_owned(), Vec::new()));
+        assert_eq!((engine.rejected.contains_key("first"), engine.read.contains(DEFAULT_TARGET)), (counts, counts));
+    }
+}
+
 #[tokio::test]
 async fn a_mapping_that_is_removed_before_it_ran_is_forgotten() {
     let (mut engine, _received) = engine(&[DEFAULT_TARGET]);

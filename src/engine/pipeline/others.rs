@@ -106,14 +106,16 @@ impl Pipeline {
     /// told.
     pub fn told_store(&self) {
         let is_news = !std::mem::replace(&mut self.state.lock().is_told, true);
-        let has_told = |one: &Arc<Self>| one.state.lock().is_told || one.is_lost();
+        let has_told = |one: &Arc<Self>| one.has_told_store() || one.is_lost();
         if is_news && self.controller.pipelines().iter().all(has_told) {
             self.controller.check_unconfirmed();
         }
     }
 
+    /// What was told before this term of the lease counts no more: its keeper may be about to read it anew.
     pub fn has_told_store(&self) -> bool {
-        self.state.lock().is_told
+        let state = self.state.lock();
+        state.is_told && state.term == self.shared.lease.number()
     }
 
     /// There is no state store. One that was known before this one is confirmed, in a former term for example, is gone.
@@ -133,17 +135,14 @@ impl Pipeline {
             return None;
         }
         let mut others = self.controller.pipelines().into_iter().filter(|one| !std::ptr::eq(&**one, self));
-        let untold = others.find(|one| !one.state.lock().is_told && !one.is_lost())?;
+        let untold = others.find(|one| !one.has_told_store() && !one.is_lost())?;
         Some(untold.generation().target.name.clone())
     }
 
     /// Whether another target of a mapping may hold a state store of it: not all have told that they hold none.
     pub fn may_another_hold_a_store(&self, mapping: &Mapping) -> bool {
         let (Some(rule), manager) = (&mapping.target_rule, &self.shared.manager) else { return false };
-        let holds_none = |one: &Arc<Self>| {
-            let state = one.state.lock();
-            state.is_told && state.store.resource_version.is_empty()
-        };
+        let holds_none = |one: &Arc<Self>| one.has_told_store() && one.state.lock().store.resource_version.is_empty();
         let (without, others): (Vec<_>, Vec<_>) = self.controller.pipelines().into_iter().partition(holds_none);
         let without: BTreeSet<String> = without.iter().map(|one| one.generation().target.name.clone()).collect();
         // Asked before its clusters are listed: once they are known, all of them are.

@@ -995,10 +995,22 @@ async fn a_finalizer_keeps_no_mapping_from_its_first_state_store_where_no_target
     assert!(heed_home(&pipeline, &beside, &home, None).await.is_err(), "it has not told yet");
     other.told_store();
     assert!(heed_home(&pipeline, &beside, &home, None).await.is_ok(), "it holds none");
+    let (lease, all) = (pipeline.shared.lease.clone(), [&pipeline, &other]);
+    let begin_anew = || {
+        lease.lose();
+        lease.take(None, None);
+    };
+    begin_anew();
+    home_was_asked(&pipeline).await;
+    assert!(heed_home(&pipeline, &beside, &home, None).await.is_err(), "another process may have made one");
+    all.iter().for_each(|one| one.leadership(lease.number()));
+    all.iter().for_each(|one| one.told_store());
     other.confirm(&other.generation(), Ok(in_force(DOCUMENT)));
     assert!(heed_home(&pipeline, &beside, &home, None).await.is_err(), "it holds one");
-    other.leadership(pipeline.shared.lease.number() + 1);
-    other.lacks_store();
+    begin_anew();
+    home_was_asked(&pipeline).await;
+    all.iter().for_each(|one| one.leadership(lease.number()));
+    all.iter().for_each(|one| one.lacks_store());
     assert!(heed_home(&pipeline, &beside, &home, None).await.is_ok(), "another process led, and it was deleted");
 }
 
