@@ -262,6 +262,7 @@ impl Pipeline {
         }
         (state.unconfirmed, state.is_told) = (Some(NOT_READ.into()), false);
         (state.promotion, state.losses) = (Promotion::default(), Losses::default());
+        state.has_taken_leave = false;
         drop(state);
         self.shared_use.lock().doubt();
     }

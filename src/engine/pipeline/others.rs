@@ -158,9 +158,10 @@ impl Pipeline {
         state.has_taken_leave = Arc::ptr_eq(generation, &self.generation());
     }
 
-    /// Whether the mapping was removed and has taken everything away here.
+    /// Whether the mapping was removed and has taken everything away here, in this term of the lease.
     pub fn has_taken_leave(&self) -> bool {
-        self.state.lock().has_taken_leave
+        let state = self.state.lock();
+        state.has_taken_leave && state.term == self.shared.lease.number()
     }
 
     /// Whether nothing of the mapping is left on its target, as far as that can be known: no source in sight names the target,

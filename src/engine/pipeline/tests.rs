@@ -1014,6 +1014,20 @@ async fn a_finalizer_keeps_no_mapping_from_its_first_state_store_where_no_target
     assert!(heed_home(&pipeline, &beside, &home, None).await.is_ok(), "another process led, and it was deleted");
 }
 
+/// Another process may have led in between whose files still had the mapping. Once all targets have taken leave, it is forgotten.
+#[tokio::test]
+async fn what_was_taken_away_in_a_former_term_may_be_there_again() {
+    let lease = Lease::default();
+    let pipeline = pipeline(lease.clone());
+    pipeline.take_leave(&pipeline.generation());
+    assert!(pipeline.has_taken_leave());
+    lease.lose();
+    lease.take(None, None);
+    assert!(!pipeline.has_taken_leave(), "it has not heard of the term yet");
+    pipeline.leadership(lease.number());
+    assert!(!pipeline.has_taken_leave());
+}
+
 /// How a plan ended that did not end in sync.
 fn unsettled(why: &str, is_logged: bool) -> Unsettled {
     let (cause, of_target, since) = (Some(Cause::Unknown), None, Instant::now());
