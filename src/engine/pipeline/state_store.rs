@@ -11,6 +11,7 @@ use crate::engine::inventory::{self, Inventory};
 use crate::engine::serving::{compiled, names_other_sources, other_document};
 use crate::mapping::template::Text;
 use crate::mapping::{Kind, Mapping, Mode, Side, placement};
+use crate::multicluster::queue::Priority;
 use crate::multicluster::registry::Cluster;
 use crate::object::Key;
 use crate::plan::Phase;
@@ -68,6 +69,8 @@ impl Pipeline {
         }
         if was_unconfirmed && is_confirmed {
             self.controller.enqueue_for(&[self]);
+            // It may have come while nobody led.
+            self.wake_deleted(Priority::Initial);
         }
         // Another reason why it is still not confirmed is no news to those who wait.
         if is_confirmed || !was_told {

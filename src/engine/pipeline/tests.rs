@@ -431,6 +431,10 @@ async fn a_shared_object_without_users_wakes_sources_that_were_deleted_lately() 
     assert_eq!(woken(), [key("x")]);
     lease.lose();
     assert!(woken().is_empty(), "another replica knows who uses it");
+    lease.take(None, None);
+    pipeline.leadership(lease.number());
+    pipeline.confirm(&pipeline.generation(), Ok(in_force(&sharing("a"))));
+    assert_eq!(queued(&pipeline), [key("x")], "that one may have ended before it came");
 }
 
 /// A reconcile goes on with the document that it began with.

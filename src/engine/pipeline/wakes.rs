@@ -94,7 +94,14 @@ impl Pipeline {
         }
         self.controller.enqueue_origin(kind, change.key, object, priority);
         if change.before.is_none() && change.after.is_some_and(|after| self.has_no_user(kind, change.key, after)) {
-            // It is new, it names no source, and who is gone reads nothing.
+            self.wake_deleted(priority);
+        }
+    }
+
+    /// Queues the sources that were deleted lately, where they may have shared something: what comes late of that names no source, and who
+    /// is gone reads nothing.
+    pub(super) fn wake_deleted(&self, priority: Priority) {
+        if self.generation().mapping.has_shared() {
             let deleted = self.learned.lock().deleted_lately(Instant::now());
             deleted.into_iter().for_each(|key| self.controller.queue.add(key, priority));
         }
