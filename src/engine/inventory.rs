@@ -159,8 +159,19 @@ pub(super) fn name_of_list(engine: &str, mapping: &str) -> String {
 impl Inventories {
     /// Every mapping this engine ever wrote for there, and at home those with targets elsewhere. No namespace is no inventory.
     pub async fn list(&self) -> Result<Vec<Inventory>, RequestError> {
+        self.list_each().await?.into_iter().map(|one| one.map_err(|(_, why)| why)).collect()
+    }
+
+    /// The same, with the mapping of each that this version does not read, and why.
+    pub async fn list_each(&self) -> Result<Vec<Result<Inventory, (String, RequestError)>>, RequestError> {
         let found = self.config_maps(&format!("{ENGINE}={}", self.engine)).await?;
-        found.iter().filter_map(|item| self.read(item).transpose()).collect()
+        let unread = |item: &Value, why: RequestError| {
+            let name = metadata(item, "name");
+            let of_engine = name.strip_prefix(&*self.engine).and_then(|rest| rest.strip_prefix('.'));
+            (of_engine.unwrap_or(name).split('.').next().unwrap_or_default().to_owned(), why)
+        };
+        let read = |item: &Value| Some(self.read(item).transpose()?.map_err(|why| unread(item, why)));
+        Ok(found.iter().filter_map(read).collect())
     }
 
     /// # Errors

@@ -191,8 +191,9 @@ enum Event {
     Clusters(Vec<ClusterEvent>),
     /// A target was identified, or serves a kind that it did not.
     Target(String),
-    /// The inventories of a target, read for the first time since this term of the lease began.
-    Retained(u64, String, Vec<Inventory>),
+    /// The inventories of a target, read for the first time since this term of the lease began. Of one that this version does not read,
+    /// the mapping.
+    Retained(u64, String, Vec<Result<Inventory, String>>),
     /// A mapping that was removed has taken everything away.
     Left(Slot),
     /// What the state store of a mapping says, read in this term.

@@ -1,5 +1,6 @@
 //! What all state stores together, and home, say of mappings: they go on without their files.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -23,6 +24,8 @@ pub struct Retained {
     at_home: Option<(Option<Timestamp>, String)>,
     /// The worst of what it means that a target is out of order, of all targets that tell of the mapping.
     trouble: Option<Level>,
+    /// Targets whose state store of it this version does not read: it may hold a later document than the others.
+    unread: BTreeSet<String>,
 }
 
 impl Retained {
@@ -41,6 +44,15 @@ impl Retained {
             self.latest = Inventory { document, provider, recorded, ..Inventory::default() };
         }
         self.documents(true) != before
+    }
+
+    /// The state stores of a target were read, but perhaps for this one. `true`: that is news.
+    fn read(&mut self, target: &str, is_unread: bool, trouble: Level) -> bool {
+        if !is_unread {
+            return self.unread.remove(target);
+        }
+        self.trouble = self.trouble.max(Some(trouble));
+        self.unread.insert(target.to_owned())
     }
 
     /// What it means for the engine's readiness that the mapping is not served. One that a cluster of a fleet alone knows holds up no
@@ -67,13 +79,22 @@ impl Engine {
     }
 
     /// The state stores of a target were read.
-    pub(super) fn learn(&mut self, target: String, inventories: Vec<Inventory>) {
-        let is_home = target == self.shared.settings.home;
+    pub(super) fn learn(&mut self, target: String, found: Vec<Result<Inventory, String>>) {
+        let (is_home, has_any) = (target == self.shared.settings.home, !found.is_empty());
         let trouble = self.targets.get(&target).map_or(Level::Waiting, |target| target.trouble());
-        let (is_news, has_any) = (self.read.insert(target), !inventories.is_empty());
+        let is_news = self.read.insert(target.clone());
         // What others told of providers counts from now on, where home does not know the mapping.
         let mut learned = is_home && is_news && !self.retained.is_empty();
-        for mut inventory in inventories {
+        let (mut unread, mut others) = (BTreeSet::new(), BTreeSet::new());
+        for one in found {
+            let mut inventory = match one {
+                Ok(inventory) => inventory,
+                Err(name) => {
+                    self.retained.entry(name.clone()).or_default();
+                    unread.insert(name);
+                    continue;
+                }
+            };
             let name = inventory.mapping.clone();
             let entry = self.catalog.mapping(&name);
             if entry.is_none_or(|entry| entry.file.is_none()) {
@@ -85,9 +106,15 @@ impl Engine {
             if let Some(same) = same.cloned() {
                 inventory.document = same;
             }
-            if !self.retained.entry(name.clone()).or_default().take(inventory, is_home, trouble) {
-                continue;
+            if self.retained.entry(name.clone()).or_default().take(inventory, is_home, trouble) {
+                others.insert(name);
             }
+        }
+        let is_read_anew = |(name, known): (&String, &mut Retained)| {
+            known.read(&target, unread.contains(name), trouble).then(|| name.clone())
+        };
+        others.extend(self.retained.iter_mut().filter_map(is_read_anew));
+        for name in others {
             // What is known from a state store alone is not the last document. What is known from a file is.
             if self.catalog.mapping(&name).is_some_and(|entry| entry.file.is_none()) {
                 self.catalog = self.catalog.forget(&name);
@@ -151,15 +178,19 @@ async fn read_once(target: &Target, shared: &Shared, events: &mpsc::Sender<Event
     let mut jitter = Jitter::of(&target.name);
     let what = format!("state stores on target {}", target.name);
     loop {
-        let read = shared.inventories(target.endpoint()).list().await;
+        let read = shared.inventories(target.endpoint()).list_each().await;
         if shared.lease.number() != term && shared.lease.is_held() {
             // Another process may have written since, and who leads asks anew.
             return;
         }
-        let state = read.as_ref().map(|_| ()).map_err(ToString::to_string);
-        shared.instruments.health.set(&what, Condition::of(state, target.trouble()));
+        let why = read.as_ref().map_or_else(Some, |found| found.iter().find_map(|one| Some(&one.as_ref().err()?.1)));
+        let state = why.map_or(Ok(()), |why| Err(why.to_string()));
+        shared.instruments.health.set(&what, Condition::of(state.clone(), target.trouble()));
         if let Ok(found) = read {
+            let found = found.into_iter().map(|one| one.map_err(|(mapping, _)| mapping)).collect();
             let _ = events.send(Event::Retained(term, target.name.clone(), found)).await;
+        }
+        if state.is_ok() {
             return;
         }
         tokio::time::sleep(RETRY.delay(failures, &mut jitter)).await;
@@ -208,11 +239,36 @@ mod tests {
         for unread in all {
             engine.leadership();
             for target in all.into_iter().filter(|target| *target != unread) {
-                engine.learn(target.to_owned(), vec![store()]);
+                engine.learn(target.to_owned(), vec![Ok(store())]);
             }
             assert_eq!(engine.pipelines.len(), 0, "what {unread} has may forbid what the others say");
             engine.learn(unread.to_owned(), Vec::new());
             assert_eq!(engine.pipelines.len(), 2);
+        }
+    }
+
+    /// A later version of the engine wrote one of them before the present one ran again.
+    #[tokio::test]
+    async fn a_state_store_that_is_not_read_holds_up_its_own_mapping_alone_wherever_that_is() {
+        let widgets = || Ok(store(r#"{cluster: "{{ source.metadata.labels.target }}", allowed: [t1, t2]}"#));
+        let gadgets = document("gadgets", "ServiceAccount", "  target: {cluster: t1}\n");
+        let gadgets = gadgets.replace("widgets.v1", "gadgets.v1");
+        let gadgets =
+            || Ok(Inventory { mapping: "gadgets".into(), document: gadgets.clone().into(), ..Inventory::default() });
+        let unread = || Err("widgets".to_owned());
+        let (mut engine, _received) = engine(&["home", "t1", "t2"]);
+        // What is found where, and the mappings that run then, once for each target.
+        let rows: [(&str, Vec<Result<Inventory, String>>, &[&str]); 5] = [
+            ("home", vec![widgets(), gadgets()], &[]),
+            ("t1", vec![unread(), gadgets()], &["gadgets"]),
+            ("t2", vec![widgets()], &["gadgets"]),
+            ("t1", vec![widgets(), gadgets()], &["gadgets", "widgets", "widgets"]),
+            ("home", vec![unread(), gadgets()], &["gadgets"]),
+        ];
+        for (target, found, running) in rows {
+            engine.learn(target.to_owned(), found);
+            let mappings: Vec<&str> = engine.pipelines.keys().map(|slot| slot.mapping.as_str()).collect();
+            assert_eq!(mappings, running);
         }
     }
 
@@ -221,7 +277,7 @@ mod tests {
     async fn a_mapping_that_never_ran_and_that_no_state_store_names_any_more_is_forgotten() {
         let (mut engine, _received) = engine(&["home", DEFAULT_TARGET]);
         ["home", DEFAULT_TARGET].iter().for_each(|name| assert!(engine.target(name).is_some()));
-        engine.learn("home".to_owned(), vec![store("{cluster: elsewhere}")]);
+        engine.learn("home".to_owned(), vec![Ok(store("{cluster: elsewhere}"))]);
         let is_known = |engine: &Engine| engine.catalog.mapping("widgets").is_some();
         assert!(is_known(&engine) && engine.pipelines.is_empty(), "nobody gave its connection");
         engine.leadership();

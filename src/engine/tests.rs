@@ -92,7 +92,7 @@ async fn a_mapping_that_waits_for_the_edit_of_another_one_waits_also_while_its_t
     engine.files = Arc::new(Files { readable, ..Files::default() });
     engine.update();
     assert_eq!(running(&engine), ["first", "second"]);
-    engine.learn(DEFAULT_TARGET.to_owned(), vec![store()]);
+    engine.learn(DEFAULT_TARGET.to_owned(), vec![Ok(store())]);
     engine.recorded(&Slot::of("first"), store());
     assert_eq!(running(&engine), ["first"], "both would write the condition `Synced`");
     engine.leadership();
@@ -132,7 +132,7 @@ async fn a_document_in_force_goes_on_with_its_provider_until_another_one_takes_i
     };
     let (mut engine, _received) = self::engine(&[DEFAULT_TARGET]);
     write(&mut engine, whole("other"));
-    engine.learn(DEFAULT_TARGET.to_owned(), vec![recorded()]);
+    engine.learn(DEFAULT_TARGET.to_owned(), vec![Ok(recorded())]);
     assert!(!known(&engine, "edge"));
     engine.recorded(&Slot::of("first"), recorded());
     assert_eq!(["edge", "other"].map(|name| known(&engine, name)), [true, true]);
