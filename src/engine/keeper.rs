@@ -51,10 +51,9 @@ pub async fn keep(pipeline: Arc<Pipeline>, slot: Slot, events: mpsc::Sender<Even
     let lease = &pipeline.shared.lease;
     loop {
         // Before anything is read: in another term, it counts no more.
-        let term = lease.number();
-        pipeline.leadership(term);
+        pipeline.leadership(lease.number());
         note_unused(&pipeline, &mut unused).await;
-        let generation = pipeline.generation();
+        let (generation, term) = (pipeline.generation(), lease.number());
         let Some(permit) = lease.permit() else {
             stand_by(&pipeline, &generation).await;
             continue;
@@ -226,6 +225,9 @@ async fn confirm(
         unanswered.newest.read(&at, &found.resource_version, inventories.endpoint.connection().restored());
     }
     match &found {
+        _ if !Arc::ptr_eq(generation, &pipeline.generation()) => {
+            return Err("another term or document has begun meanwhile".to_owned().into());
+        }
         None => pipeline.lacks_store(),
         Some(_) if unanswered.may_be_own => {}
         Some(_) => pipeline.recorded_by_another(),

@@ -460,10 +460,18 @@ impl Engine {
     /// What the leader before it recorded is read anew; who leads no more knows nothing for sure.
     fn leadership(&mut self) {
         self.report_leadership();
-        self.running().for_each(|pipeline| pipeline.check_inventory());
-        // Home says what is left of them.
+        let term = self.shared.lease.number();
+        for pipeline in self.running() {
+            // A keeper that waits for a slow target hears of it later.
+            pipeline.leadership(term);
+            pipeline.check_inventory();
+        }
+        // Home says what is left of them. It has none of a removal, which is rehearsed once more.
         self.ledgers.clear();
         self.rejected.clear();
+        if !std::mem::take(&mut self.removed).is_empty() {
+            self.converge();
+        }
         if self.shared.lease.is_held() {
             let replica = self.shared.settings.election.as_ref().map(|terms| terms.replica.clone());
             self.tell_provider(None, false, "LeaderElected", format!("{} leads", replica.unwrap_or_default()));

@@ -257,12 +257,20 @@ impl Pipeline {
     /// Another replica may have written before this term: what is known is looked at again.
     pub fn leadership(&self, term: u64) {
         let mut state = self.state.lock();
-        if std::mem::replace(&mut state.term, term) == term {
+        if term <= state.term {
             return;
         }
+        state.term = term;
         (state.unconfirmed, state.is_told) = (Some(NOT_READ.into()), false);
         (state.promotion, state.losses) = (Promotion::default(), Losses::default());
         state.has_taken_leave = false;
+        // What is under way is of a former generation.
+        let mut generation = Generation::clone(&self.generation());
+        if matches!(generation.phase, Phase::Leaving(_)) {
+            // What a removal may take away is counted anew in each term.
+            generation.phase = Phase::DeletionsOnly;
+        }
+        self.generation.store(Arc::new(generation));
         drop(state);
         self.shared_use.lock().doubt();
     }

@@ -181,6 +181,29 @@ async fn what_was_read_in_a_former_term_counts_no_more_where_it_is_told_in_the_n
     }
 }
 
+/// Nobody has its ledger any more: what sources would lose beyond what was counted went at once.
+#[tokio::test]
+async fn a_removal_that_is_under_way_is_rehearsed_once_more_in_the_next_term() {
+    let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
+    write(&mut engine, document("first", "ConfigMap", "  lifecycle: {onMappingRemoved: Delete}\n"));
+    let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
+    store(&pipeline, "");
+    engine.files = Arc::default();
+    engine.update();
+    engine.in_force.remove("first").expect("it waits");
+    engine.removed.insert("first".to_owned());
+    engine.converge();
+    let phase = || pipeline.generation().phase;
+    assert!(matches!(phase(), Phase::Leaving(_)));
+    let lease = engine.shared.lease.clone();
+    lease.lose();
+    lease.take(None, None);
+    pipeline.leadership(lease.number());
+    assert_eq!(phase(), Phase::DeletionsOnly, "the engine may hear of the term later");
+    engine.handle(Event::Leadership);
+    assert!(engine.in_force.contains_key("first") && phase() == Phase::DeletionsOnly);
+}
+
 #[tokio::test]
 async fn a_mapping_that_is_removed_before_it_ran_is_forgotten() {
     let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
