@@ -26,8 +26,7 @@ use super::expression::{Names, References, RootSet};
 use super::schema;
 use super::template::Template;
 use super::{
-    ClusterProvider, Constants, Mapping, MaxLost, Members, OWN_CLUSTER, Reconcile, Release, Side, SourceRecreated,
-    TargetChoice, TargetRule, Wave,
+    ClusterProvider, Constants, Mapping, MaxLost, Members, OWN_CLUSTER, Reconcile, Release, Side, SourceRecreated, Wave,
 };
 use crate::yaml::{self, Entries, Node, NodeValue, Raw, Scalar, Spanned, Typed, from_node, meant};
 
@@ -298,12 +297,14 @@ impl Compiler {
         let placement = self.placement(spec.placement.as_ref());
         let vars = self.variables(&spec.vars);
         let related = self.related(&spec.related);
-        self.target_item = item_of(target.as_ref().and_then(|(_, rule)| rule.as_ref()));
+        // As `targets` is written: what is wrong with it is said once, and not again wherever it is read.
+        let several = spec.targets.is_some();
+        let item = spec.targets.as_ref().and_then(|targets| targets.item.as_ref());
+        self.target_item = item.map(|item| item.value.clone());
         self.end_item();
         let objects = self.objects(spec, related.as_deref().unwrap_or_default());
         self.target_item = None;
         self.end_item();
-        let several = target.as_ref().is_some_and(|(_, rule)| rule.as_ref().is_some_and(TargetRule::is_several));
         self.status_roots = if several { RootSet::STATUS_OF_SEVERAL } else { RootSet::STATUS };
         let status = self.status(spec.status.as_ref(), &spec.objects);
         // Outside of an APIExport's workspaces, the names of clusters are used again.
@@ -455,14 +456,6 @@ impl Compiler {
             backoff_max: max,
             target_writes_per_second: spec.target_writes_per_second.unwrap_or(0),
         }
-    }
-}
-
-/// The name under which objects read the item of `targets`.
-fn item_of(rule: Option<&TargetRule>) -> Option<String> {
-    match rule.map(|rule| &rule.choice) {
-        Some(TargetChoice::Each { each, .. }) => Some(each.item.clone()),
-        _ => None,
     }
 }
 
