@@ -115,14 +115,21 @@ fn expression_trap(kind: &ErrorKind, line: &str, at: usize) -> Option<&'static s
     // Its own braces and brackets are a flow collection, too.
     let bare = !typed && (before.is_empty() || before.ends_with(": ") || before.ends_with("- "));
     let ends_early = matches!(kind, ErrorKind::ExpectedFlowSequenceSeparator | ErrorKind::ExpectedFlowMappingSeparator);
-    if before.matches(['[', '{']).count() > before.matches([']', '}']).count() || ends_early && !bare {
-        return Some("inside `[…]` and `{…}` an expression needs quotes: `[\"${{ x }}\"]`");
+    if is_inside(before) || ends_early && !bare {
+        return Some(INSIDE);
     }
     if matches!(kind, ErrorKind::MappingValueNotAllowed) && at >= start {
         return Some("`: ` ends an unquoted text: put the whole value in quotes, or write `:` without the space");
     }
     bare.then_some(BEGINS_WITH_BRACES)
 }
+
+/// Whether a list or map in brackets is open at the end of this part of a line.
+fn is_inside(before: &str) -> bool {
+    before.matches(['[', '{']).count() > before.matches([']', '}']).count()
+}
+
+const INSIDE: &str = "inside `[…]` and `{…}` an expression needs quotes: `[\"${{ x }}\"]`";
 
 const BEGINS_WITH_BRACES: &str =
     "a value that begins with `{` is a mapping to YAML: write `${{ x }}`, or put a text in quotes, `\"{{ x }}-text\"`";
@@ -153,9 +160,10 @@ pub(super) fn no_key(node: &Node, text: &str, offset: usize) -> Finding {
     let opened = text[..start].ends_with('{') && matches!(node.value, NodeValue::Mapping(_));
     if opened {
         let line = line_range(text, start);
+        let help = if is_inside(&text[line.start..start - 1]) { INSIDE } else { BEGINS_WITH_BRACES };
         let end = line.start + text[line].trim_end().len();
         return Finding::new("SE0005", offset + start - 1..offset + end, "YAML reads this expression as structure")
-            .help(BEGINS_WITH_BRACES);
+            .help(help);
     }
     let what = node.describe();
     Finding::new("SE0005", node.headline(), format!("a key must be a text, and this is {what}")).help("quote the key")
