@@ -10,8 +10,9 @@ use super::arguments::DEFAULT_ENGINE;
 use super::{Misconfigured, inputs};
 use crate::catalog::Catalog;
 use crate::mapping::diagnostic::Diagnostic;
+use crate::mapping::names::is_label_value;
 use crate::mapping::schema::{Field, Schema, Schemas, View};
-use crate::mapping::{Kind, Mapping, SourceClusters};
+use crate::mapping::{GENERATED, Kind, Mapping, SourceClusters};
 use crate::object::{ClusterName, is_dns_label, is_dns_subdomain, metadata, with_namespace};
 use crate::plan::preview::{SETTLED, Scene};
 use crate::sandbox::schema::Schema as Structural;
@@ -177,6 +178,8 @@ pub(super) fn check_secret(object: &Value) -> Result<(), Misconfigured> {
     let is_secret = text(object, "kind") == "Secret";
     let data = object["data"].as_object().into_iter().flatten().filter(|_| is_secret);
     let is_encoded = |value: &Value| match value.as_str() {
+        // Random text is shown in words.
+        Some(text) if BASE64.encode(text.as_bytes()) == GENERATED => true,
         Some(text) => BASE64.decode(text.replace(['\r', '\n'], "").as_bytes()).is_ok(),
         None => value.is_null(),
     };
@@ -190,8 +193,10 @@ pub(super) fn check_secret(object: &Value) -> Result<(), Misconfigured> {
 /// # Errors
 /// What the API server would refuse it for.
 pub(super) fn check_rendered(object: &Value, schemas: &Schemas) -> Result<(), Misconfigured> {
-    let Some(schema) = schemas.kind(&kind_of(object)) else { return Ok(()) };
-    let structural = Structural::compile(schema.document());
+    check_secret(object)?;
+    // Without a schema, what holds for objects of every kind.
+    let schema = schemas.kind(&kind_of(object));
+    let structural = Structural::compile(schema.map_or(&Value::Null, |schema| schema.document()));
     let mut object = object.clone();
     structural.fill_defaults(&mut object);
     accepted(&object, &structural, |_| true)
@@ -207,12 +212,17 @@ fn accepted(object: &Value, schema: &Structural, counts: impl Fn(&Cause) -> bool
     normalise_numbers(&mut object);
     let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
     let mut why = Vec::new();
-    if !name.is_empty() && !is_dns_subdomain(name) {
+    // RBAC's names may have a `:`, as `system:controller` has.
+    let is_rbac = text(&object, "apiVersion").starts_with("rbac.authorization.k8s.io/");
+    if !name.is_empty() && !is_rbac && !is_dns_subdomain(name) {
         why.push(format!("metadata.name: `{name}` is no DNS-1123 subdomain name"));
     }
     if !namespace.is_empty() && !is_dns_label(namespace) {
         why.push(format!("metadata.namespace: `{namespace}` is no DNS-1123 label"));
     }
+    let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+    let labels = labels.filter(|(_, value)| !value.is_null() && !value.as_str().is_some_and(is_label_value));
+    why.extend(labels.map(|(key, value)| format!("metadata.labels.{key}: {value} is no label's value")));
     let causes = schema.validate(&object).into_iter().filter(counts);
     why.extend(causes.map(|cause| format!("{}: {}", cause.field, cause.message)));
     refused(&object, &why)

@@ -586,6 +586,33 @@ spec:
     assert!(said.starts_with("exit 1\n") && said.contains(each), "{said}");
 }
 
+/// What holds for objects of every kind needs no schema.
+#[test]
+fn what_every_target_would_refuse_fails() {
+    let more = "    - id: login
+      template: {apiVersion: v1, kind: Secret, data: {user: '{{ source.spec.user }}'}}
+    - id: settings
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: '{{ placement.name }}-{{ source.spec.user }}', labels: {user: '{{ source.spec.user }}'}}
+  status:
+";
+    let mapping = GOOD.replace("  status:\n", more);
+    let source = SOURCE.replace("{size: 3}", "{size: 3, user: 'Ann B.'}");
+    let (head, _) = TEST.split_once("    - name: does not").expect("the first case");
+    let root = directory(&[("maps/a.yaml", &mapping), ("maps/a.test.yaml", head), ("maps/source.yaml", &source)]);
+    for verb in ["test ROOT/maps", "render ROOT/maps -f ROOT/maps/source.yaml"] {
+        let said = said(&root, [verb]);
+        let why = [
+            "data.user: no base64; text goes into `stringData`",
+            "metadata.name: `a-Ann B.` is no DNS-1123 subdomain name",
+            "metadata.labels.user: \"Ann B.\" is no label's value",
+        ];
+        assert!(said.starts_with("exit 1\n") && why.iter().all(|why| said.contains(why)), "{said}");
+    }
+}
+
 /// No consumer can accept what the provider does not ask for.
 #[test]
 fn a_claim_that_the_export_among_the_schemas_lacks_is_reported() {
