@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::places::{Candidate, longest_candidate, scope, served_candidate, stand_in};
 use super::safety;
 use crate::diagnostic::Finding;
-use crate::expression::{Base, Evaluated, Root, Scope, Text};
+use crate::expression::{Base, Evaluated, Expr, Path, Root, Scope, Text};
 use crate::names::{is_dns_label, is_dns_subdomain, is_label_key, is_label_value};
 use crate::schema::Schema;
 use crate::template::{Content, Entry, Tree};
@@ -93,7 +93,7 @@ fn tried(mapping: &Mapping, candidate: Candidate<'_>, mut trial: Trial<'_>) {
             for above in std::iter::once(&[][..]).chain(pods.filter(|above| !above.is_empty())) {
                 let mut path = above.iter().copied().chain(["metadata", "labels"]);
                 let labels = path.try_fold(rule.template.root(), |tree, key| tree.entry(key));
-                labels.into_iter().for_each(|labels| trial.labels(labels, &scope));
+                labels.into_iter().for_each(|labels| trial.labels(mapping, labels, &scope));
             }
         }
     }
@@ -108,6 +108,14 @@ fn longest_name(schema: &Schema) -> Option<usize> {
 /// RBAC's names may have a `:`, as `system:controller` has.
 fn is_name(text: &str) -> bool {
     is_dns_subdomain(text) || text.contains(':')
+}
+
+/// What stands at a place, or in the variable that stands there.
+fn written<'m>(mapping: &'m Mapping, tree: &'m Tree) -> &'m Tree {
+    let Content::Expression(expression) = &tree.content else { return tree };
+    let Expr::Path(Path { base: Base::Var(name), segments, .. }) = expression.expr() else { return tree };
+    let var = mapping.vars.iter().find(|(var, _)| var == name && segments.is_empty());
+    var.map_or(tree, |(_, template)| template.root())
 }
 
 /// The source that the rules are tried on, and what is found.
@@ -136,9 +144,10 @@ impl Trial<'_> {
         }
     }
 
-    fn labels(&mut self, labels: &Tree, scope: &Scope) {
-        let Content::Mapping(labels) = &labels.content else { return };
+    fn labels(&mut self, mapping: &Mapping, labels: &Tree, scope: &Scope) {
+        let Content::Mapping(labels) = &written(mapping, labels).content else { return };
         for Entry { name, place, tree } in labels {
+            let tree = written(mapping, tree);
             if self.tried.is_none() && !is_label_key(name) {
                 let finding = Finding::new("SE0110", place.clone(), format!("`{name}` is no label's key"));
                 let help = "letters, digits, `-`, `_` and `.`, with a DNS name and `/` before it if needed";
