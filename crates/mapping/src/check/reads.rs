@@ -225,6 +225,9 @@ impl<'e, 's> Reads<'e, 's> {
             let typed = argument.iter().filter(|_| !parameter.takes.is_empty());
             typed.for_each(|bound| self.operand(bound, &call.place, parameter.takes, &what));
         }
+        if let (Some(Some(Expr::Path(path))), Some(Some(object))) = (call.arguments.first(), arguments.first()) {
+            self.reported(call, path, object);
+        }
         // A hash of a consumer's words is none of them.
         let is_other =
             call.is_test() || matches!(call.name(), "short_hash" | "sha256" | "length" | "observed_generation_current");
@@ -232,6 +235,25 @@ impl<'e, 's> Reads<'e, 's> {
         let is_consumers = !is_other && given.any(|argument| argument.is_consumers);
         let below = arguments.first().and_then(Option::as_ref).and_then(|subject| self.below(call, subject));
         Bound::new(gives(call, &arguments, below), is_consumers)
+    }
+
+    /// A function of what a controller reports, for an object whose schema has no place for it: it is always absent.
+    fn reported(&mut self, call: &Call, path: &Path, object: &Bound<'s>) {
+        let (field, help) = match (call.name(), &path.base) {
+            ("condition", Base::Object(_)) => ("conditions", "write it by expressions over what its status has"),
+            ("observed_generation_current", Base::Object(_)) => {
+                ("observedGeneration", "compare what its status reports with what the consumer asks for")
+            }
+            _ => return,
+        };
+        let step = |from: &Bound<'s>, name: &str| from.step(&Segment::Key(name.to_owned()));
+        let stepped = step(&step(object, "status").bound, field);
+        if let (true, Some(Type::Of(shape))) = (stepped.bound.types.is_empty(), stepped.unknown.first()) {
+            let kind = &shape.view.schema().kind;
+            let message = format!("`{}.status.{field}` does not exist in {kind}", path.text());
+            let finding = Finding::new("SE0404", path.place.clone(), message).label("always absent");
+            self.findings.push(finding.help(help));
+        }
     }
 
     /// The first or last item of a list that can be empty.
