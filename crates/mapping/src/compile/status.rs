@@ -243,7 +243,11 @@ impl Compiler {
         }
         if !types.insert(kind.to_owned()) {
             let message = format!("two rules write the condition `{kind}`");
-            self.report(Finding::new("SE0117", at.span(), message).help("the engine's own are in `engineConditions`"));
+            let help = match kind {
+                "Synced" => "the engine's own are in `engineConditions`",
+                _ => "remove one of them; `as` gives mirrored conditions other names",
+            };
+            self.report(Finding::new("SE0117", at.span(), message).help(help));
         }
     }
 
