@@ -109,6 +109,10 @@ impl Compiler {
                         finding.help("an expression names its object itself: `${{ objects.db.status.phase }}`"),
                     );
                 }
+                if value.0.as_str().is_some_and(|text| text.starts_with("$.")) {
+                    let finding = Finding::new("SE0114", value.0.headline(), "a value is a template, not a JSONPath");
+                    self.report(finding.help("write `path: …` in place of `value: …`"));
+                }
                 self.leaf(value, self.status_roots, Template::compile).map(Box::new).map(StatusValue::Value)
             }
             (None, None) => {
