@@ -401,6 +401,18 @@ impl<'e, 's> Reads<'e, 's> {
 
     fn unknown(&mut self, step: &Taken<'_>, one: &Type<'s>) {
         let Segment::Key(name) = step.name else { return };
+        // What stands where the key of one of several belongs is a field that each of them has.
+        if let (Some(Base::Object(id)), Type::Of(shape)) = (step.base, one)
+            && let Some(field) = step.before.strip_prefix(&format!("objects.{id}."))
+            && self.environment.objects.iter().any(|object| object.id == id && object.is_several)
+            && shape.view.field(field).known().is_some()
+        {
+            let finding = Finding::new("SE0308", step.place.clone(), format!("`objects.{id}` is several objects"))
+                .label("the key of one is missing");
+            let help = format!("read one of them by its key: `objects.{id}[…].{field}.{name}`");
+            self.findings.push(finding.help(help));
+            return;
+        }
         let code = match step.base {
             Some(Base::Object(_)) => "SE0404",
             Some(Base::Var(_)) => "SE0302",
