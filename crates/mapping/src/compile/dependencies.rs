@@ -77,7 +77,10 @@ impl Compiler {
         };
         if !known.iter().any(|known| known == name) {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let help = match closest(name, &known) {
+            // As expressions write it, it is meant, too.
+            let as_read = named.strip_prefix("objects.").filter(|id| known.contains(id));
+            let help = match as_read.or_else(|| closest(name, &known)) {
+                _ if self.related.contains(&named.value) => format!("did you mean `{RELATED}{name}`?"),
                 Some(meant) if what == "object" => format!("did you mean `{meant}`?"),
                 Some(meant) => format!("did you mean `{RELATED}{meant}`?"),
                 None if known.is_empty() => "it has none".to_owned(),
