@@ -237,7 +237,9 @@ impl Fields<'_> {
             let types = || format!("{}; `[]string` and `map[string]string` of them", TYPES.join(", "));
             let parted = of.trim().split_once(char::is_whitespace).filter(|(first, _)| schema_of(first).is_some());
             let parted = parted.map(|(first, rest)| format!("write `{first} | {}`", rest.trim()));
-            let help = parted.or_else(|| meant(of.trim(), &TYPES)).unwrap_or_else(types);
+            let listed = of.trim().strip_suffix("[]").filter(|item| schema_of(item).is_some());
+            let listed = listed.map(|item| format!("write `\"[]{item}\"`, in quotes"));
+            let help = parted.or(listed).or_else(|| meant(of.trim(), &TYPES)).unwrap_or_else(types);
             return self.wrong(node, format!("`{}` is no type", of.trim()), help);
         };
         let form = schema["type"].as_str().unwrap_or_default().to_owned();
@@ -247,8 +249,13 @@ impl Fields<'_> {
     fn marked(&mut self, node: &Node, schema: Value, form: &str, text: &str) -> Field {
         let mut field = Field { schema, is_required: false };
         let Some(markers) = markers(text) else {
-            let help = "`key=value`, values with spaces in quotes: `description=\"The size.\"`".to_owned();
-            return self.wrong(node, format!("`{}` cannot be read", text.trim()), help);
+            let help = match text.matches('"').count() % 2 {
+                0 => "`key=value`, values with spaces in quotes: `description=\"The size.\"`",
+                _ => {
+                    "close the quote; inside `{…}` and `[…]` a comma ends a text: put the whole field in single quotes there"
+                }
+            };
+            return self.wrong(node, format!("`{}` cannot be read", text.trim()), help.to_owned());
         };
         for (index, (key, value)) in markers.iter().enumerate() {
             if markers[..index].iter().any(|(earlier, _)| earlier == key) {
@@ -257,7 +264,9 @@ impl Fields<'_> {
             }
             let names = MARKERS.map(|(name, _)| name);
             let Some((_, forms)) = MARKERS.iter().find(|(name, _)| name == key) else {
-                let help = meant(key, &names).unwrap_or_else(|| format!("there are: {}", names.join(", ")));
+                let bare = key.split_once(char::is_whitespace).map(|(first, _)| format!("write `{first}=…`"));
+                let help = bare.or_else(|| meant(key, &names));
+                let help = help.unwrap_or_else(|| format!("there are: {}", names.join(", ")));
                 return self.wrong(node, format!("a field has no `{key}`"), help);
             };
             if !forms.is_empty() && !forms.contains(&form) {
@@ -280,6 +289,7 @@ impl Fields<'_> {
                 ("required" | "immutable", "false") => continue,
                 ("required" | "immutable", _) => None,
                 ("default", _) => typed(value).map(|value| ("default", value)),
+                ("enum", _) if !value.contains(',') && value.contains(['|', ';']) => None,
                 ("enum", _) => {
                     let values: Option<Vec<_>> = value.split(',').map(|one| typed(one.trim())).collect();
                     values.map(|values| ("enum", json!(values)))
@@ -290,6 +300,9 @@ impl Fields<'_> {
                     return self.wrong(node, message, help.to_owned());
                 }
                 ("description" | "pattern", _) => Some((&**key, json!(value))),
+                ("minLength" | "maxLength" | "minItems" | "maxItems", _) => {
+                    value.parse::<u32>().ok().map(|count| (&**key, json!(count)))
+                }
                 _ => serde_json::from_str::<Value>(value).ok().filter(Value::is_number).map(|value| (&**key, value)),
             };
             match said {
@@ -298,8 +311,10 @@ impl Fields<'_> {
                     let message = format!("`{value}` cannot be the `{key}` of `{form}`");
                     let help = match &**key {
                         "required" | "immutable" => "`true` or `false`".to_owned(),
-                        "default" | "enum" => format!("a value of the type `{form}`"),
-                        _ => "a number".to_owned(),
+                        "default" => format!("a value of the type `{form}`"),
+                        "enum" => format!("values of the type `{form}`, with commas between them"),
+                        "minimum" | "maximum" => "a number".to_owned(),
+                        _ => "a whole number, 0 at least".to_owned(),
                     };
                     return self.wrong(node, message, help);
                 }
