@@ -22,7 +22,7 @@ use std::rc::Rc;
 use super::diagnostic::Finding;
 use super::expression::Base;
 use super::schema::{Schema, Schemas};
-use super::template::Tree;
+use super::template::{Content, Tree};
 use super::{Direction, Mapping, ObjectRule, RelatedMissing, RelatedRule, Side, TargetChoice};
 use crate::yaml::Node;
 
@@ -106,6 +106,7 @@ impl<'s> Checker<'s> {
             asked: Vec::new(),
             seen: Vec::new(),
             read_by: Rc::default(),
+            asked_by: Rc::default(),
         };
         Self { mapping, schemas, undocumented, environment, findings: Vec::new() }
     }
@@ -198,7 +199,12 @@ impl<'s> Checker<'s> {
             let bound = self.template(template.root(), None, template.root().is_path());
             let read = template.root().expressions().into_iter().flat_map(written);
             let read = read.flat_map(|read| self.environment.meant(&read)).collect();
-            Rc::make_mut(&mut self.environment.read_by).push((Base::Var(name.clone()).to_string(), read));
+            let var = Base::Var(name.clone()).to_string();
+            if let Content::Expression(expression) = &template.root().content {
+                let asked = self.environment.asked_of(expression.expr());
+                Rc::make_mut(&mut self.environment.asked_by).push((var.clone(), asked));
+            }
+            Rc::make_mut(&mut self.environment.read_by).push((var, read));
             Rc::make_mut(&mut self.environment.vars).push((name.clone(), bound));
         }
     }

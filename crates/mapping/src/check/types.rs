@@ -71,6 +71,8 @@ pub(super) struct Environment<'s> {
     pub seen: Vec<String>,
     /// What each variable reads.
     pub read_by: Rc<Vec<(String, Vec<String>)>>,
+    /// What each variable asks for that is one expression: a condition that reads it asks for it, too.
+    pub asked_by: Rc<Vec<(String, Vec<String>)>>,
 }
 
 /// An object of the mapping, or a related one.
@@ -566,7 +568,7 @@ impl<'s> Environment<'s> {
     pub fn where_it(&self, test: &'s Expr, holds: bool) -> Self {
         let mut known = self.clone();
         known.facts.extend(facts(test, holds));
-        known.asked.extend(asked(test).iter().flat_map(|read| self.meant(read)));
+        known.asked.extend(self.asked_of(test));
         known.seen.extend(written(test).iter().flat_map(|read| self.meant(read)));
         known
     }
@@ -600,6 +602,13 @@ impl<'s> Environment<'s> {
     pub fn meant(&self, read: &str) -> Vec<String> {
         let of_vars = self.read_by.iter().filter(|(var, _)| is_within(read, var)).flat_map(|(_, read)| read.clone());
         std::iter::once(read.to_owned()).chain(of_vars).collect()
+    }
+
+    /// What a condition asks for, itself and through variables.
+    pub fn asked_of(&self, test: &Expr) -> Vec<String> {
+        let read = written(test);
+        let of_vars = self.asked_by.iter().filter(|(var, _)| read.contains(var)).flat_map(|(_, asked)| asked.clone());
+        asked(test).iter().flat_map(|read| self.meant(read)).chain(of_vars).collect()
     }
 
     /// Whether a condition around the place asks for what is read, for what is below it, or for what it is below of.
