@@ -46,7 +46,6 @@ pub(super) struct Candidate<'n> {
 }
 
 pub(super) fn check(mapping: &Mapping, findings: &mut Vec<Finding>) {
-    copies(mapping, findings);
     copies_of_tenants(mapping, findings);
     path(mapping, findings);
     let written = |field| mapping.spec.at(&["placement", field]);
@@ -54,7 +53,11 @@ pub(super) fn check(mapping: &Mapping, findings: &mut Vec<Finding>) {
     let node = written("namespace").or(written("name"));
     match node.and_then(|node| Some(finding(node, &meeting(mapping, None)?))) {
         Some(found) => findings.push(found),
-        None => names(mapping, findings),
+        // Copies of sources that meet are no second finding.
+        None => {
+            copies(mapping, findings);
+            names(mapping, findings);
+        }
     }
 }
 
