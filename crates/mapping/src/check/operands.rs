@@ -66,7 +66,12 @@ impl<'s> Reads<'_, 's> {
             );
             finding.help = Some(help);
         } else if let (Some(finding), Arithmetic::Add) = (self.findings[before..].last_mut(), operator) {
-            finding.help.get_or_insert_with(|| "`~` joins texts and numbers".to_owned());
+            let is_list = |bound: &Bound<'s>| bound.types.iter().any(|one| one.form() == Form::List);
+            let help = match operands.into_iter().any(is_list) {
+                true => "`+` joins two lists: `[a] + b`",
+                false => "`~` joins texts and numbers",
+            };
+            finding.help.get_or_insert_with(|| help.to_owned());
         }
         let divides = matches!(operator, Arithmetic::Divide | Arithmetic::FloorDivide | Arithmetic::Remainder);
         if divides && can_be_zero(right) && !self.environment.sees(&written(right)) {
