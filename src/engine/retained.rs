@@ -63,7 +63,11 @@ impl Retained {
 
     /// All that is needed to serve the mapping without its files. A provider may lead to sources anywhere, also those of a mapping
     /// that has a file: of one that home names, home alone says which they are, and of any other nobody does before home is read.
+    /// Empty where a later document may be in what this version does not read.
     pub fn documents(&self, is_home_read: bool) -> Arc<str> {
+        if !self.unread.is_empty() {
+            return Arc::default();
+        }
         let of_home = self.at_home.as_ref().map(|(_, provider)| provider);
         let provider = of_home.or(Some(&self.latest.provider).filter(|_| is_home_read)).cloned().unwrap_or_default();
         Inventory { provider, document: self.latest.document.clone(), ..Inventory::default() }.documents()
