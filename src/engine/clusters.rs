@@ -84,9 +84,11 @@ impl Engine {
             }
             ClusterEvent::Described(cluster) => {
                 if let ProviderName::Source(provider) = &cluster.provider {
-                    let selects = |one: &&Arc<Controller>| one.mapping().source.selection.is_some();
+                    // Workspaces have claims and no traits, and other clusters have traits and no claims.
+                    let has_claims = cluster.spec.claims.is_some();
+                    let reads = |one: &&Arc<Controller>| has_claims || one.mapping().source.selection.is_some();
                     // Its sources are looked at again: they may pass the filter now, or no longer.
-                    self.of_provider(provider).filter(selects).for_each(|controller| controller.engage(&cluster));
+                    self.of_provider(provider).filter(reads).for_each(|controller| controller.describe(&cluster));
                 }
             }
             ClusterEvent::Synced(ProviderName::Source(_)) => {

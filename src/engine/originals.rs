@@ -62,7 +62,7 @@ pub async fn read(
     let claims = executor.cluster.spec.claims.as_ref().filter(|_| original.side == Side::Source);
     let wanted = executor.generation.mapping.verbs_beside(&original.resource);
     if let Some(why) = claims.and_then(|claims| claims.lacking_of(&original.resource, READ, wanted)) {
-        // Once it is accepted, the cluster is engaged anew.
+        // Once it is accepted, the cluster is described anew.
         return Err(Reason { cause: Cause::ClaimNotAccepted, detail: why });
     }
     // The interest before the feed: a feed that nobody reads is ended.

@@ -406,13 +406,15 @@ impl Pipeline {
             let away: HashSet<&ClusterName> = away.iter().map(|(name, _)| *name).collect();
             self.forget_sources(|key| away.contains(&key.cluster));
         }
+        named.iter().flat_map(|(name, _)| self.open_in(name)).collect()
+    }
+
+    /// The sources of a cluster that are not in sync.
+    pub fn open_in(&self, cluster: &ClusterName) -> Vec<Key> {
         let state = self.state.lock();
-        let of_cluster = |(name, _): &(&ClusterName, &str)| {
-            let (least, is_its) = (Key::least_of(name), |key: &&Key| key.cluster == **name);
-            let unsettled = state.unsettled.range(&least..).map(|(key, _)| key).take_while(is_its);
-            unsettled.chain(state.retried.range(&least..).take_while(is_its)).cloned().collect::<Vec<Key>>()
-        };
-        named.iter().flat_map(of_cluster).collect()
+        let (least, is_its) = (Key::least_of(cluster), |key: &&Key| key.cluster == *cluster);
+        let unsettled = state.unsettled.range(&least..).map(|(key, _)| key).take_while(is_its);
+        unsettled.chain(state.retried.range(&least..).take_while(is_its)).cloned().collect()
     }
 
     /// These sources are out of sight.

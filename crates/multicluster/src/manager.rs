@@ -311,7 +311,7 @@ fn log(event: &ClusterEvent) {
         }
         ClusterEvent::Described(cluster) => {
             let component = condition_name(&cluster.provider);
-            tracing::debug!(component, cluster = %cluster.spec.name, "labels or properties are others");
+            tracing::debug!(component, cluster = %cluster.spec.name, "labels, properties or permission claims are others");
         }
         ClusterEvent::Disengaged(cluster, reason) => {
             let (component, name, identity) =

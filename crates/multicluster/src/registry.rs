@@ -172,7 +172,7 @@ pub enum ProviderEvent {
 #[derive(Debug, Clone)]
 pub enum ClusterEvent {
     Engaged(Arc<Cluster>),
-    /// An engaged cluster has other traits, and nothing else is another: it stays engaged.
+    /// An engaged cluster has other traits, or allows the engine other things. Nothing else is another: it stays engaged.
     Described(Arc<Cluster>),
     Disengaged(Arc<Cluster>, Reason),
     /// The provider has described all there is (maybe nothing).
@@ -312,7 +312,11 @@ impl Described {
         if known == Some(&*spec) {
             return Vec::new();
         }
-        let is_same = |known: &ClusterSpec| ClusterSpec { traits: spec.traits.clone(), ..known.clone() } == *spec;
+        // A tenant may accept a claim and take that back as often as it likes: what is known of its sources stays.
+        let is_same = |known: &ClusterSpec| {
+            let (traits, claims) = (spec.traits.clone(), spec.claims.clone());
+            ClusterSpec { traits, claims, ..known.clone() } == *spec
+        };
         let is_described = known.is_some_and(is_same);
         let name = spec.name.clone();
         let cluster = Arc::new(Cluster { provider: provider.clone(), spec });

@@ -130,6 +130,13 @@ impl Controller {
         }
     }
 
+    /// An engaged cluster is described otherwise. Sources that are gone may wait for a claim, with nothing in sight that names them.
+    pub fn describe(self: &Arc<Self>, cluster: &Cluster) {
+        self.engage(cluster);
+        let open = self.pipelines().into_iter().flat_map(|one| one.open_in(&cluster.spec.name));
+        open.for_each(|key| self.queue.add(key, Priority::Initial));
+    }
+
     /// Queues the sources of the copies in a cluster: some may be missing. The watch may have shown the copies before the
     /// cluster was engaged.
     pub(super) fn queue_copies(&self, cluster: &Cluster) {

@@ -2,7 +2,7 @@ use super::*;
 use crate::connection::Connection;
 use crate::connection::tests::{open, write};
 use crate::mailbox::Mailbox;
-use sync_engine_mapping::ApiExportRef;
+use sync_engine_mapping::{ApiExportRef, Resource};
 
 fn provider() -> ProviderName {
     let export = ApiExportRef { connection: "kcp".into(), path: None, name: "db".into(), endpoint_slice: None };
@@ -72,6 +72,21 @@ fn clusters_are_engaged_replaced_and_disengaged() {
     assert_eq!(apply(ProviderEvent::Identity("u".into())), [""; 0]);
     assert_eq!(apply(ProviderEvent::Gone(name("a"), Reason::EndpointLost)), ["-a http://two EndpointLost"]);
     assert_eq!(apply(ProviderEvent::Gone(name("a"), Reason::Removed)), [""; 0]);
+}
+
+/// Whoever disengages a cluster walks through the sources of all clusters.
+#[test]
+fn a_workspace_that_accepts_other_claims_stays_engaged() {
+    let (connection, provider, mut registry) = (connection(), provider(), Registry::default());
+    registry.start(&provider);
+    registry.apply(&provider, applied(&connection, "a", "http://one"));
+    for plural in ["secrets", "configmaps", "secrets"] {
+        let claims = [(Resource::new("", "v1", plural), vec!["*".to_owned()])].into_iter().collect();
+        let described = ClusterSpec { claims: Some(claims), ..spec(&connection, "a", "http://one") };
+        let told = registry.apply(&provider, ProviderEvent::Apply(Arc::new(described.clone())));
+        assert!(matches!(&told[..], [ClusterEvent::Described(cluster)] if *cluster.spec == described), "{told:?}");
+        assert_eq!(registry.cluster(&provider, &name("a")).map(|cluster| &*cluster.spec), Some(&described));
+    }
 }
 
 #[test]
