@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::discovery::{Collection, home, parsed, refusal};
 use super::kcp::{self, Binding, EndpointSlice};
 use super::workspaces::{Find, Shard, Workspaces};
+use crate::Object;
 use crate::connection::Connection;
 use crate::environment::Reporter;
 use crate::raw::CLUSTER_ANNOTATION;
@@ -96,11 +97,8 @@ impl Find for Consumers {
 
     fn describe(&self, shard: &Shard<()>, cluster: &ClusterName, is_described: bool) -> Option<ClusterSpec> {
         let export_cluster = self.export_cluster();
-        let binding = shard.stand_ins.of_cluster(cluster).into_iter().find_map(|object| {
-            let binding: Binding = parsed(&object)?;
-            let is_seen = is_described || binding.is_bound() || object.deleting();
-            (is_seen && binding.binds(&self.export.name, export_cluster.as_deref())).then_some(binding)
-        })?;
+        let binds = |binding: &Binding| binding.binds(&self.export.name, export_cluster.as_deref());
+        let binding = described_by(&shard.stand_ins.of_cluster(cluster), binds, is_described)?;
         let (path, claims) = (binding.workspace_path(), Some(binding.claims()));
         Some(ClusterSpec { path, claims, ..shard.workspace(cluster) })
     }
@@ -134,5 +132,49 @@ impl Find for Consumers {
 
     fn needed(&self, (): &()) -> String {
         format!("have all verbs on apiexports/content of `{}` in {}", self.export.name, self.home)
+    }
+}
+
+/// The binding that describes a workspace: the one that is bound. Else one that is being deleted, or any, where it `is_described`: it was
+/// bound. A tenant may have any number of bindings, and kcp binds one of them: texts tell it from the others, which are not read.
+fn described_by(all: &[Arc<Object>], binds: impl Fn(&Binding) -> bool, is_described: bool) -> Option<Binding> {
+    let read = |object: &Arc<Object>| parsed::<Binding>(object).filter(&binds);
+    let mut bound = all.iter().filter(|object| object.json().contains(r#""Bound""#));
+    let mut others = all.iter().filter(|object| is_described || object.deleting());
+    bound.find_map(|object| read(object).filter(Binding::is_bound)).or_else(|| others.find_map(read))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_binding_that_is_bound_describes_its_workspace_and_no_other_one_is_read() {
+        let binding = |number: u32, phase: &str| {
+            let reference = json!({"export": {"name": "db"}});
+            let (metadata, spec) = (json!({"name": format!("b{number:03}")}), json!({"reference": reference}));
+            let text = json!({"metadata": metadata, "spec": spec, "status": {"phase": phase}}).to_string();
+            Arc::new(Object::from_json(text.as_bytes()).expect("an object"))
+        };
+        for (last, is_described, described, most) in [
+            ("Bound", false, Some(true), 1),
+            ("Bound", true, Some(true), 1),
+            ("Binding", true, Some(false), 1),
+            ("Binding", false, None, 0),
+        ] {
+            let all: Vec<_> = (0..100).map(|number| binding(number, "Binding")).chain([binding(100, last)]).collect();
+            let read = Cell::new(0);
+            let binds = |binding: &Binding| {
+                read.set(read.get() + 1);
+                binding.binds("db", None)
+            };
+            let found = described_by(&all, binds, is_described);
+            let is_bound = found.as_ref().map(Binding::is_bound);
+            assert_eq!((is_bound, read.get()), (described, most), "{last} {is_described}");
+        }
     }
 }
