@@ -178,8 +178,12 @@ impl Tally {
         sum.cost.requests = sum.cost.requests.saturating_add(requests);
     }
 
-    pub fn planned(&self, took: Duration) {
-        self.so_far().cost.planned += took;
+    /// Work on the source during which nobody else is served.
+    pub fn work<T>(&self, work: impl FnOnce() -> T) -> T {
+        let begun = tokio::time::Instant::now();
+        let done = work();
+        self.so_far().cost.worked += begun.elapsed();
+        done
     }
 
     pub fn fail(&self, error: &RequestError) {

@@ -76,7 +76,7 @@ impl Read {
 /// What is known of a source now. What a cache has as an outline is read from its server first.
 pub async fn observe_whole(executor: &Executor<'_>, facts: &mut Facts<'_>) -> Result<Observed, ApplyError> {
     for _ in 0..ROUNDS {
-        let (observed, outlines) = observe(executor, facts);
+        let (observed, outlines) = executor.tally.work(|| observe(executor, facts));
         if outlines.is_empty() {
             return Ok(observed);
         }

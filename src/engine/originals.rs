@@ -84,7 +84,7 @@ pub async fn read(
             match known {
                 Cached::Answer(object) if !anew && object.as_ref().is_none_or(|object| object.is_whole()) => {
                     executor.read.relate(original, object.as_ref().map_or(0, |object| object.length()))?;
-                    object.iter().map(|object| value(object)).collect()
+                    executor.tally.work(|| object.iter().map(|object| value(object)).collect())
                 }
                 _ => look(executor, &feed, &key, original).await,
             }
@@ -109,7 +109,7 @@ pub async fn read(
             if anew || !are_whole {
                 return select(executor, original, labels).await;
             }
-            there().map(|(_, object)| value(object)).collect()
+            executor.tally.work(|| there().map(|(_, object)| value(object)).collect())
         }
     }
 }
@@ -144,8 +144,8 @@ async fn select(executor: &Executor<'_>, original: &Original, labels: String) ->
     executor.tally.sent(1);
     let reply = executor.at(original.side).get(&path).await.map_err(|error| failed(executor, &error))?;
     executor.read.relate(original, reply.body.len())?;
-    let list: Value = serde_json::from_slice(&reply.body).map_err(|error| Reason::unseen(error.to_string()))?;
-    Ok(items(list, &original.namespace))
+    let list = executor.tally.work(|| serde_json::from_slice::<Value>(&reply.body));
+    Ok(items(list.map_err(|error| Reason::unseen(error.to_string()))?, &original.namespace))
 }
 
 /// The items of a list in a namespace. For a cluster-scoped source, the server lists those of all namespaces.
@@ -170,7 +170,7 @@ async fn look(executor: &Executor<'_>, feed: &Feed, key: &Key, original: &Origin
             let object = object.map_err(|error| Reason::unseen(error.to_string()))?;
             feed.subscription.looked(key, list);
             executor.read.relate(original, object.length())?;
-            Ok(vec![value(&object)?])
+            Ok(vec![executor.tally.work(|| value(&object))?])
         }
         Err(error) if error.is_not_found_of(&key.name) => {
             pending.missing();

@@ -369,9 +369,7 @@ async fn converge(
         latest.catch_up(observed);
         see_newcomers(pipeline, observed);
         let mut places = None;
-        let begun = Instant::now();
-        let planned = plan_noting(&generation.mapping, observed, &mut places);
-        executor.tally.planned(begun.elapsed());
+        let planned = executor.tally.work(|| plan_noting(&generation.mapping, observed, &mut places));
         note_places(pipeline, generation, observed, places, takes_in(&planned), &mut progress.noted);
         let (actions, then) = match planned {
             Plan::Act(actions) => (actions, None),

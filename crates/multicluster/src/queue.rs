@@ -52,8 +52,8 @@ impl Requeue {
 pub struct Cost {
     /// Requests sent: a turn each, which its cluster pays.
     pub requests: u32,
-    /// How long it was planned. Meanwhile nobody else is served.
-    pub planned: Duration,
+    /// How long it was observed and planned. Meanwhile nobody else is served.
+    pub worked: Duration,
     /// What was written, by where: hashes of both.
     pub writes: BTreeMap<u64, u64>,
 }
@@ -63,19 +63,19 @@ impl Cost {
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.requests = self.requests.saturating_add(other.requests);
-        self.planned = self.planned.saturating_add(other.planned);
+        self.worked = self.worked.saturating_add(other.worked);
         self.writes.extend(&other.writes);
         self
     }
 
     /// The turns that its cluster pays beyond the one that it had.
     fn debt(&self) -> u32 {
-        let planned = u32::try_from(self.planned.as_millis() / TURN.as_millis()).unwrap_or(u32::MAX);
-        self.requests.saturating_add(planned).saturating_sub(1)
+        let worked = u32::try_from(self.worked.as_millis() / TURN.as_millis()).unwrap_or(u32::MAX);
+        self.requests.saturating_add(worked).saturating_sub(1)
     }
 }
 
-/// Planning that costs as much as a request.
+/// Work that costs as much as a request.
 const TURN: Duration = Duration::from_millis(5);
 
 impl From<u32> for Cost {

@@ -78,8 +78,8 @@ fn a_request_that_was_quiet_may_write_at_once_again() {
 
 #[test]
 fn what_costs_more_is_served_less_often() {
-    let planning = Cost { planned: Duration::from_millis(20), ..Cost::default() };
-    for dear in [Cost::from(4), planning] {
+    let work = Cost { worked: Duration::from_millis(20), ..Cost::default() };
+    for dear in [Cost::from(4), work] {
         let (mut queue, now) = queue();
         for n in 0..100 {
             queue.add(key("dear", n), Priority::Live, now);
