@@ -208,6 +208,8 @@ fn filters_and_functions() {
         ("source.spec.words | unique", json!(["b", "A"])),
         ("source.spec.words | unique(case_sensitive=true)", json!(["b", "A", "a"])),
         ("[1, 1.0, 2] | unique", json!([1, 2])),
+        ("[[1, 'a'], [1.0, 'a'], [1, 'A'], ['1,a']] | unique | length", json!(3)),
+        ("[{'a': [1], 'b': 2}, {'b': 2.0, 'a': [1.0]}] | unique | length", json!(1)),
         ("source.spec.users | map(attribute='age', default=0)", json!([0, 0])),
         ("source.spec.words | map('replace', 'a', 'o')", json!(["b", "A", "o"])),
         ("[0, 1, none, ''] | select", json!([1])),

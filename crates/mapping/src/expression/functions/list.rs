@@ -105,34 +105,44 @@ pub fn unique<'a>(given: &mut Given<'a, '_>) -> Answer<'a> {
     for item in given.items()? {
         let key = key(&item, attribute.as_deref(), given.budget)?;
         given.budget.charge_value(&key)?;
-        if seen.insert(identity(&key, case_sensitive)) {
+        let mut identity = String::new();
+        write_identity(&key, case_sensitive, &mut identity);
+        if seen.insert(identity) {
             kept.push(item);
         }
     }
     collect(kept.into_iter(), given.budget)
 }
 
-/// A text that is the same for equal values: numbers by value, maps whatever their order.
-fn identity(value: &Value, case_sensitive: bool) -> String {
+/// Writes a text that is the same for equal values: numbers by value, maps whatever their order.
+fn write_identity(value: &Value, case_sensitive: bool, text: &mut String) {
     match value {
-        Value::String(text) if !case_sensitive => Value::from(text.to_lowercase()).to_string(),
+        Value::String(content) if !case_sensitive => *text += &Value::from(content.to_lowercase()).to_string(),
         Value::Number(number) => match Numeric::of(number) {
-            Numeric::Float(float) if float.fract() == 0.0 && float.abs() < 1e30 => (float as i128).to_string(),
-            _ => number.to_string(),
+            Numeric::Float(float) if float.fract() == 0.0 && float.abs() < 1e30 => {
+                *text += &(float as i128).to_string();
+            }
+            _ => *text += &number.to_string(),
         },
         Value::Array(items) => {
-            let items: Vec<_> = items.iter().map(|item| identity(item, true)).collect();
-            format!("[{}]", items.join(","))
+            text.push('[');
+            for item in items {
+                write_identity(item, true, text);
+                text.push(',');
+            }
+            text.push(']');
         }
         Value::Object(fields) => {
-            let mut entries: Vec<_> = fields
-                .iter()
-                .map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), identity(value, true)))
-                .collect();
-            entries.sort_unstable();
-            format!("{{{}}}", entries.join(","))
+            text.push('{');
+            for (key, value) in fields {
+                *text += &Value::from(key.as_str()).to_string();
+                text.push(':');
+                write_identity(value, true, text);
+                text.push(',');
+            }
+            text.push('}');
         }
-        other => other.to_string(),
+        other => *text += &other.to_string(),
     }
 }
 
