@@ -19,7 +19,7 @@ use crate::mapping::{Adopt, Drift, Mapping, ObjectRule, Propagation, RELATED, Si
 use crate::object::compare::{Difference, differences, escape_pointer};
 use crate::object::hash::tuple_hash;
 use crate::object::marks::{self, Reference};
-use crate::object::metadata;
+use crate::object::{metadata, shortened};
 
 /// What one object comes to: something to do, something to wait for, or nothing.
 #[derive(Debug, Default)]
@@ -436,8 +436,13 @@ impl<'a> Live<'a> {
     }
 
     fn drifted(&self, desired: &Desired, object: Option<&TargetObject>) -> Step {
-        let paths = object.map(|object| differing(&desired.body, &object.object).join(", ")).unwrap_or_default();
-        let detail = format!("{} was changed at {paths} (drift: {:?})", desired.reference, Drift::Report);
+        let all = object.map(|object| differing(&desired.body, &object.object)).unwrap_or_default();
+        let mut paths: Vec<String> = all.iter().take(MOST_NAMED).map(|path| shortened(path, MOST_PATH)).collect();
+        if let Some(more) = all.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+            paths.push(format!("and {more} more"));
+        }
+        let (paths, drift) = (paths.join(", "), Drift::Report);
+        let detail = format!("{} was changed at {paths} (drift: {drift:?})", desired.reference);
         Step::rest(Reason::waiting(detail))
     }
 
@@ -681,6 +686,11 @@ fn differing_among<'d>(all: &'d [Difference], unkept: &'d BTreeSet<String>) -> i
     let left = all.iter().filter(move |one| !is_remembered && !unkept.contains(&one.to_string()));
     left.map(|one| one.pointer.as_str())
 }
+
+/// Places that a message names of those at which an object was changed, and characters of each. Whoever may write on the target may
+/// change ten thousands, each below a name of a megabyte.
+const MOST_NAMED: usize = 16;
+const MOST_PATH: usize = 256;
 
 /// Bytes of the lines that an object remembers: annotations have 256 KiB together, and the pointers of what was rendered are there.
 const MOST_UNKEPT: usize = 32 << 10;

@@ -62,6 +62,30 @@ fn the_items_of_a_list_do_not_have_the_work_of_a_template_each() {
     assert!(said.contains("object `user[n39]`: the expressions of this source do more work"), "{said}");
 }
 
+/// The message is copied into a condition, the log and what is remembered.
+#[test]
+fn drift_names_a_few_of_the_places_that_somebody_changed() {
+    let reports = mapping(
+        r"  objects:
+    - id: db
+      drift: Report
+      template:
+        apiVersion: example.dev/v1
+        kind: Database
+        spec: ${{ source.spec.given }}
+",
+    );
+    let given = |value: Value| Value::from_iter((0..100).map(|number| (format!("f{number:03}"), value.clone())));
+    let mut world = fresh().with(|world| world.edit_source(|source| source["spec"]["given"] = given(json!(1))));
+    world.sync(&reports);
+    world.edit("Database", |object| object["spec"] = given(json!(2)));
+    let told = world.settle(&reports).to_string();
+    assert!(
+        told.contains("was changed at /spec/f000, ") && told.contains(", /spec/f015, and 84 more (drift"),
+        "{told}"
+    );
+}
+
 /// They are in a ConfigMap on the target, and evaluated each time that a source is looked at.
 #[test]
 fn former_namespace_rules_do_little_work() {
