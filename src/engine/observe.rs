@@ -425,8 +425,15 @@ fn carrying(
     };
     let of_kind = |(kind, feed): (Kind, Arc<Feed>)| {
         let owned = feed.watch.store().of_owner(&owner.0, beside.map(|cluster| &cluster.spec.name)).into_iter();
-        let read = owned.filter_map(|(at, object)| Some((target_reference(&kind, &at), read(&kind, &at, &object)?)));
-        read.filter_map(|(reference, object)| observed.recognize(&reference, &object)).collect::<Vec<_>>()
+        let recognized = |(at, object): (Key, Arc<Object>)| {
+            let reference = target_reference(&kind, &at);
+            // Whoever writes there may have given any number of large objects the label: only its own are read from the server.
+            if !object.is_whole() {
+                observed.recognize(&reference, &Arc::new(object.outline().ok()?))?;
+            }
+            observed.recognize(&reference, &read(&kind, &at, &object)?)
+        };
+        owned.filter_map(recognized).collect::<Vec<_>>()
     };
     let copies = beside.map(|cluster| pipeline.controller.copy_feeds(&cluster.spec.scope));
     let feeds = copies.unwrap_or_else(|| pipeline.kind_feeds()).into_iter();

@@ -56,8 +56,8 @@ struct Inner {
     sites: BTreeMap<String, (Server, Duration)>,
     start: Instant,
     writes: Vec<Written>,
-    /// How often each state store of the mapping `m` was read.
-    stores_read: BTreeMap<String, usize>,
+    /// How often the engine read, by host and path.
+    reads: BTreeMap<(String, String), usize>,
     /// The host that takes requests and answers none.
     hung: Option<&'static str>,
     /// Whether the server shows the size [`DEEP`] as a value of 200 levels. It takes none that deep itself.
@@ -87,7 +87,7 @@ impl Net {
             sites: BTreeMap::new(),
             start: Instant::now(),
             writes: Vec::new(),
-            stores_read: BTreeMap::new(),
+            reads: BTreeMap::new(),
             hung: None,
             deepens: false,
             slow: BTreeSet::new(),
@@ -122,7 +122,11 @@ impl Net {
 
     /// Somebody who is no engine asks the source server.
     fn act(&self, request: &Request) {
-        let (outcome, _) = self.lock().handle("source", request);
+        self.act_at("source", request);
+    }
+
+    fn act_at(&self, host: &str, request: &Request) {
+        let (outcome, _) = self.lock().handle(host, request);
         let Outcome::Answer(answer) = outcome else { return };
         assert!(answer.code < 300, "{} {}: {}", request.method, request.path, answer.to_json());
     }
@@ -240,8 +244,8 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
             Some(refusal) => (refusal, true),
             None => inner.handle(&host, &request),
         };
-        if !writes && request.path == STORE {
-            *inner.stores_read.entry(host.clone()).or_default() += 1;
+        if !writes {
+            *inner.reads.entry((host.clone(), request.path.clone())).or_default() += 1;
         }
         if is_write {
             let Call { verb, cluster, resource, name, .. } = call;
@@ -1073,6 +1077,30 @@ fn a_large_source_is_served_and_followed() {
     });
 }
 
+/// Whoever may write on the target may give any number of them the label.
+#[test]
+fn large_objects_that_carry_the_label_of_a_source_and_are_not_its_own_are_not_read() {
+    in_virtual_time(async {
+        let (net, connections) = kcp(&["a"]);
+        net.act(&Request::post(&things_of("a"), &thing("x", 1)));
+        with_engine(&net, &connections, &[mapping("m", "t1", of_export())], async {
+            net.until_made("the source is served", &["x"]).await;
+            let own = net.lock().applied("x").map(|one| one.path.clone()).next().unwrap_or_default();
+            let at = own.strip_suffix("/x").expect("the path of an object");
+            let of = |field: &str| net.get("t1", &own)["metadata"][field].clone();
+            let metadata = json!({"name": "forged", "namespace": of("namespace"), "labels": of("labels")});
+            let data = json!({"text": "x".repeat(400_000)});
+            let forged = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+            net.act_at("t1", &Request::post(at, &forged));
+            net.act(&merge(&format!("{}/x", things_of("a")), &json!({"spec": {"size": 2}})));
+            net.until("its change is followed", |inner| inner.applied("x").count() == 2).await;
+            sleep(Duration::from_secs(60)).await;
+            assert_eq!(net.lock().reads.get(&("t1".to_owned(), format!("{at}/forged"))), None);
+        })
+        .await;
+    });
+}
+
 /// A tenant may write the engine's finalizer and annotation before a mapping of that name ever runs.
 #[test]
 fn a_forged_finalizer_of_a_future_mapping_blocks_its_own_source_alone() {
@@ -1287,12 +1315,12 @@ fn uses_of_state_stores(clusters: usize) -> (usize, usize) {
             for (host, other) in names.iter().flat_map(|host| names.iter().map(move |other| (host, other))) {
                 assert!(inner.is_recorded_at(host, "targets", &format!("\"edge/{other}\"")), "{host}, {other}");
             }
-            inner.stores_read.clear();
+            inner.reads.clear();
             inner.writes.iter().filter(|one| one.path == STORE).count()
         };
         comes_up().await;
         let inner = net.lock();
-        let read: usize = names.iter().filter_map(|host| inner.stores_read.get(host)).sum();
+        let read: usize = names.iter().filter_map(|host| inner.reads.get(&(host.clone(), STORE.to_owned()))).sum();
         assert!(written >= clusters && read >= clusters, "{written} and {read} for {clusters} clusters");
         (written, read)
     })
