@@ -116,7 +116,7 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
     observed.target.places = render::namespaces(&generation.mapping, &pipeline.former_placements(), &observed);
     let learned = pipeline.learned.lock();
     let stripped = learned.stripped(&owners(generation, &observed));
-    let unanswered = learned.unanswered(&key.cluster, Instant::now());
+    let unanswered = learned.unanswered(&key.cluster, &observed.target.places, Instant::now());
     let uncompared = learned.uncompared(key);
     observed.target.was_let_go = learned.was_let_go(key, observed.source_uid(), Instant::now());
     let refused_status = learned.refused_status(key, &generation.mapping);

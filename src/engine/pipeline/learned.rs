@@ -234,10 +234,19 @@ impl Learned {
         away.iter().for_each(|(cluster, _)| drop(take_of_cluster(&mut self.uncompared, cluster)));
     }
 
-    /// Deletions without an answer that may still take effect, on the target and in a cluster of sources.
-    pub fn unanswered(&self, cluster: &ClusterName, now: Instant) -> BTreeSet<Reference> {
+    /// Deletions without an answer that may still take effect, in these namespaces of the target and in a cluster of sources. Where a
+    /// target refuses deletions for a while, there may be ten thousand elsewhere.
+    pub fn unanswered(
+        &self,
+        cluster: &ClusterName,
+        namespaces: &BTreeSet<String>,
+        now: Instant,
+    ) -> BTreeSet<Reference> {
         let counts = |since: &Instant| now.duration_since(*since) < LATE_REQUEST;
-        let is_there = |(at, _): &Place| at.as_ref().is_none_or(|at| at == cluster);
+        let is_there = |(at, reference): &Place| match at {
+            Some(at) => at == cluster,
+            None => namespaces.contains(&reference.namespace),
+        };
         let all = self.unanswered.iter().filter(|(place, since)| counts(since) && is_there(place));
         all.map(|((_, reference), _)| reference.clone()).collect()
     }
@@ -368,6 +377,10 @@ mod tests {
         assert_eq!((learned.size(start), learned.size(start + LATE_CREATE)), (2, 0));
     }
 
+    fn namespaces(name: &str) -> BTreeSet<String> {
+        BTreeSet::from([name.to_owned()])
+    }
+
     fn known(owner: &str, cluster: &str) -> (Reference, OwnershipRecord) {
         let kind = crate::mapping::Kind::new("", "v1", "ConfigMap");
         let reference = Reference { kind, namespace: "ns".into(), name: format!("{owner}-{cluster}") };
@@ -414,7 +427,7 @@ mod tests {
         let (none, cluster) = (BTreeSet::new(), key("c").cluster.clone());
         learned.note_unanswered(&cluster, &none, &BTreeSet::from([former]), start);
         learned.note_unanswered(&cluster, &BTreeSet::from([present]), &none, start);
-        assert!(learned.unanswered(&cluster, start).is_empty());
+        assert!(learned.unanswered(&cluster, &namespaces("ns"), start).is_empty());
     }
 
     /// Two clusters of sources have objects of one kind, namespace and name.
@@ -426,11 +439,13 @@ mod tests {
         let both = BTreeSet::from([on_target.clone(), beside.clone()]);
         let (none, one, other) = (BTreeSet::new(), key("one").cluster.clone(), key("other").cluster.clone());
         learned.note_unanswered(&one, &none, &both, start);
-        assert_eq!(learned.unanswered(&one, start), both);
-        assert_eq!(learned.unanswered(&other, start), BTreeSet::from([on_target]));
+        let here = namespaces("ns");
+        assert_eq!(learned.unanswered(&one, &here, start), both);
+        assert_eq!(learned.unanswered(&other, &here, start), BTreeSet::from([on_target]));
+        assert!(learned.unanswered(&other, &namespaces("elsewhere"), start).is_empty());
         learned.note_unanswered(&other, &both, &none, start);
-        assert_eq!(learned.unanswered(&one, start), BTreeSet::from([beside.clone()]));
-        assert!(learned.unanswered(&one, start + LATE_REQUEST).is_empty());
+        assert_eq!(learned.unanswered(&one, &here, start), BTreeSet::from([beside.clone()]));
+        assert!(learned.unanswered(&one, &here, start + LATE_REQUEST).is_empty());
         for owner in ["a", "b"] {
             learned.saw_stripped(beside.clone(), known(owner, "c").1);
         }
