@@ -225,8 +225,8 @@ impl<'e, 's> Reads<'e, 's> {
             let typed = argument.iter().filter(|_| !parameter.takes.is_empty());
             typed.for_each(|bound| self.operand(bound, &call.place, parameter.takes, &what));
         }
-        if let (Some(Some(Expr::Path(path))), Some(Some(object))) = (call.arguments.first(), arguments.first()) {
-            self.reported(call, path, object);
+        if let (Some(Some(subject)), Some(Some(object))) = (call.arguments.first(), arguments.first()) {
+            self.reported(call, subject, object);
         }
         // A hash of a consumer's words is none of them.
         let is_other =
@@ -237,23 +237,20 @@ impl<'e, 's> Reads<'e, 's> {
         Bound::new(gives(call, &arguments, below), is_consumers)
     }
 
-    /// A function of what a controller reports, for an object whose schema has no place for it: it is always absent.
-    fn reported(&mut self, call: &Call, path: &Path, object: &Bound<'s>) {
-        let (field, help) = match (call.name(), &path.base) {
-            ("condition", Base::Object(_)) => ("conditions", "write it by expressions over what its status has"),
-            ("observed_generation_current", Base::Object(_)) => {
-                ("observedGeneration", "compare what its status reports with what the consumer asks for")
-            }
+    /// A function of what a controller reports reads it: where the object's schema has no place for it, it is always absent.
+    fn reported(&mut self, call: &Call, subject: &Expr, object: &Bound<'s>) {
+        let path = match call.name() {
+            "condition" => "status.conditions",
+            "observed_generation_current" => "status.observedGeneration",
             _ => return,
         };
-        let step = |from: &Bound<'s>, name: &str| from.step(&Segment::Key(name.to_owned()));
-        let stepped = step(&step(object, "status").bound, field);
-        if let (true, Some(Type::Of(shape))) = (stepped.bound.types.is_empty(), stepped.unknown.first()) {
-            let kind = &shape.view.schema().kind;
-            let message = format!("`{}.status.{field}` does not exist in {kind}", path.text());
-            let finding = Finding::new("SE0404", path.place.clone(), message).label("always absent");
-            self.findings.push(finding.help(help));
-        }
+        let (written, place) = match subject {
+            Expr::Path(path) => (path.text(), &path.place),
+            Expr::Index { written, place, .. } => (written.as_str(), place),
+            _ => return,
+        };
+        let base = subject.paths().first().map(|path| &path.base);
+        self.below_it(object.clone(), (written, path), (place, base), true);
     }
 
     /// The first or last item of a list that can be empty.
@@ -300,15 +297,25 @@ impl<'e, 's> Reads<'e, 's> {
             || call.name().ends_with("attr")
             || chooses(subject);
         let base = subject.paths().first().map(|path| &path.base);
-        let mut bound = Bound::new(of.types, false);
-        let mut written = "…".to_owned();
+        Some(self.below_it(Bound::new(of.types, false), ("…", path), (&call.place, base), takes_absent))
+    }
+
+    /// What stands at a path below a value, by how it is written.
+    fn below_it(
+        &mut self,
+        mut bound: Bound<'s>,
+        (value, path): (&str, &str),
+        (place, base): (&Range<usize>, Option<&Base>),
+        takes_absent: bool,
+    ) -> Bound<'s> {
+        let mut written = value.to_owned();
         for segment in steps(path) {
             let before = written.clone();
             segment.write(&mut written);
-            let step = Taken { written: &written, before: &before, place: &call.place, name: &segment, base };
+            let step = Taken { written: &written, before: &before, place, name: &segment, base };
             bound = self.step(&bound, &step, takes_absent);
         }
-        Some(bound)
+        bound
     }
 
     /// Tells what each of its parts prints.
