@@ -27,6 +27,7 @@ fn two_directories_are_compared_over_sources() {
         "diff ROOT/old ROOT/new",
         "diff ROOT/old ROOT/new -f examples/mongodb/mongodb.yaml",
         "diff ROOT/old ROOT/new -f ROOT/sources -n nowhere",
+        "diff ROOT/old ROOT/new -f ROOT/sources/testdata",
     ];
     assert_snapshot!(said(&root, refused), @"
     exit 2
@@ -38,6 +39,9 @@ fn two_directories_are_compared_over_sources() {
     exit 3
     stderr:
     error: no source object is in the namespace, or has the labels, that --namespace and --selector ask for
+    exit 3
+    stderr:
+    error: there is no source object in `ROOT/sources/testdata`
     ");
     assert!(said(&root, ["diff ROOT/old ROOT/bad -f ROOT/sources"]).starts_with("exit 3\n"));
 }

@@ -33,6 +33,10 @@ pub(super) fn changes(arguments: &DiffArguments, old: &Path, new: &Path) -> anyh
     let (schemas, _) = inputs::schemas(arguments.schemas.as_deref(), &[new_folder])?;
     let mut related: Vec<_> = sources::all(&arguments.related)?.into_iter().map(Arc::new).collect();
     let given = given(&arguments.filename)?;
+    if given.is_empty() {
+        let files = inputs::listed(&arguments.filename);
+        return Err(Misconfigured(format!("there is no source object in {files}")).into());
+    }
     let (_, beside) = sources::apart(&new, &schemas, given.clone());
     related.extend(beside);
     let bench = Bench {
