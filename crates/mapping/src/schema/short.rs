@@ -36,6 +36,8 @@ const MARKERS: [(&str, &[&str]); 12] = [
     ("maxItems", &["array"]),
 ];
 
+const IN_QUOTES: &str = "`key=value`, values with spaces in quotes: `description=\"The size.\"`";
+
 /// Writes an API out. `None`: a finding says why.
 pub fn build(document: &ApiSchemaDocument, findings: &mut Vec<Finding>) -> Option<Built> {
     let spec = &document.spec;
@@ -250,7 +252,7 @@ impl Fields<'_> {
         let mut field = Field { schema, is_required: false };
         let Some(markers) = markers(text) else {
             let help = match text.matches('"').count() % 2 {
-                0 => "`key=value`, values with spaces in quotes: `description=\"The size.\"`",
+                0 => IN_QUOTES,
                 _ => {
                     "close the quote; inside `{…}` and `[…]` a comma ends a text: put the whole field in single quotes there"
                 }
@@ -264,8 +266,11 @@ impl Fields<'_> {
             }
             let names = MARKERS.map(|(name, _)| name);
             let Some((_, forms)) = MARKERS.iter().find(|(name, _)| name == key) else {
-                let bare = key.split_once(char::is_whitespace).map(|(first, _)| format!("write `{first}=…`"));
-                let help = bare.or_else(|| meant(key, &names));
+                let words = key.split_once(char::is_whitespace).map(|(first, _)| match names.contains(&first) {
+                    true => format!("write `{first}=…`"),
+                    false => IN_QUOTES.to_owned(),
+                });
+                let help = words.or_else(|| meant(key, &names));
                 let help = help.unwrap_or_else(|| format!("there are: {}", names.join(", ")));
                 return self.wrong(node, format!("a field has no `{key}`"), help);
             };
