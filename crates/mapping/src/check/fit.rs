@@ -106,11 +106,15 @@ fn printed(own: &Type<'_>, place: View<'_>) -> Option<Misfit> {
     if let Some((why, value)) = values.iter().find_map(refused) {
         return Some(Misfit::Choices(format!("{why}, and it can be `{value}`")));
     }
-    // Of integers without an end, some may be taken: those with so many digits, for example.
-    let is_any_integer = values.is_empty() && own.form() == Form::Integer;
-    let some = (0..18).filter(|_| is_any_integer).map(|digits| 10_i64.pow(digits));
-    let all: Option<Vec<_>> = some.flat_map(|least| [least, least * 9]).map(|one| refused(&one.into())).collect();
-    all?.into_iter().next().map(|(why, _)| Misfit::Choices(format!("{why}, and no integer is like that")))
+    if !values.is_empty() || own.form() != Form::Integer {
+        return None;
+    }
+    // Of integers without an end, some may be taken: those with so many digits, for example, or those that the place names.
+    let (why, _) = refused(&Value::from(1))?;
+    let named = why.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<i64>().ok());
+    let long = (0..18).map(|digits| 10_i64.pow(digits)).flat_map(|least| (1..10).map(move |first| first * least));
+    let is_none_taken = named.chain(long).all(|one| refused(&one.into()).is_some());
+    is_none_taken.then(|| Misfit::Choices(format!("{why}, and no integer is like that")))
 }
 
 fn plain(value: &Value) -> String {
