@@ -124,7 +124,7 @@ fn all(arguments: &RenderArguments) -> Result<Rendered, Misconfigured> {
     let mut related: Vec<Arc<Value>> = sources::all(&arguments.related)?.into_iter().map(Arc::new).collect();
     let (given, beside) = sources::apart(&catalog, &schemas, sources::all(&arguments.filename)?);
     related.extend(beside);
-    related.iter().try_for_each(|object| sources::check_secret(object))?;
+    related.iter().try_for_each(|object| sources::check_bytes(object))?;
     let mut rendered = Rendered::default();
     for source in given {
         let Some(mapping) = choose(arguments, &catalog, &schemas, &source)? else { continue };

@@ -170,22 +170,28 @@ fn unknown_fields(value: &Value, view: View, path: &str, unknown: &mut Vec<Strin
     }
 }
 
-/// That the values of a Secret are base64, as its API server wants them.
+/// That the bytes of a Secret or ConfigMap are base64, as an API server wants them.
 ///
 /// # Errors
 /// The keys whose values are none.
-pub(super) fn check_secret(object: &Value) -> Result<(), Misconfigured> {
-    let is_secret = text(object, "kind") == "Secret";
-    let data = object["data"].as_object().into_iter().flatten().filter(|_| is_secret);
+pub(super) fn check_bytes(object: &Value) -> Result<(), Misconfigured> {
+    refused(object, &without_base64(object))
+}
+
+fn without_base64(object: &Value) -> Vec<String> {
+    let (field, of_text) = match (text(object, "apiVersion"), text(object, "kind")) {
+        ("v1", "Secret") => ("data", "stringData"),
+        ("v1", "ConfigMap") => ("binaryData", "data"),
+        _ => return Vec::new(),
+    };
     let is_encoded = |value: &Value| match value.as_str() {
         // Random text is shown in words.
         Some(text) if BASE64.encode(text.as_bytes()) == GENERATED => true,
         Some(text) => BASE64.decode(text.replace(['\r', '\n'], "").as_bytes()).is_ok(),
         None => value.is_null(),
     };
-    let wrong = data.filter(|(_, value)| !is_encoded(value));
-    let wrong: Vec<_> = wrong.map(|(key, _)| format!("data.{key}: no base64; text goes into `stringData`")).collect();
-    refused(object, &wrong)
+    let wrong = object[field].as_object().into_iter().flatten().filter(|(_, value)| !is_encoded(value));
+    wrong.map(|(key, _)| format!("{field}.{key}: no base64; text goes into `{of_text}`")).collect()
 }
 
 /// A rendered object, as its API server would store it.
@@ -193,7 +199,6 @@ pub(super) fn check_secret(object: &Value) -> Result<(), Misconfigured> {
 /// # Errors
 /// What the API server would refuse it for.
 pub(super) fn check_rendered(object: &Value, schemas: &Schemas) -> Result<(), Misconfigured> {
-    check_secret(object)?;
     // Without a schema, what holds for objects of every kind.
     let schema = schemas.kind(&kind_of(object));
     let structural = Structural::compile(schema.map_or(&Value::Null, |schema| schema.document()));
@@ -211,7 +216,7 @@ fn accepted(object: &Value, schema: &Structural, counts: impl Fn(&Cause) -> bool
     let mut object = object.clone();
     normalise_numbers(&mut object);
     let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
-    let mut why = Vec::new();
+    let mut why = without_base64(&object);
     // RBAC's names may have a `:`, as `system:controller` has.
     let is_rbac = text(&object, "apiVersion").starts_with("rbac.authorization.k8s.io/");
     if !name.is_empty() && !is_rbac && !is_dns_subdomain(name) {

@@ -591,10 +591,13 @@ spec:
 fn what_every_target_would_refuse_fails() {
     let more = "    - id: login
       template: {apiVersion: v1, kind: Secret, data: {user: '{{ source.spec.user }}'}}
+    - id: vault
+      template: {apiVersion: vault.example.dev/v1, kind: Secret, data: {user: '{{ source.spec.user }}'}}
     - id: settings
       template:
         apiVersion: v1
         kind: ConfigMap
+        binaryData: {user: '{{ source.spec.user }}'}
         metadata: {name: '{{ placement.name }}-{{ source.spec.user }}', labels: {user: '{{ source.spec.user }}'}}
   status:
 ";
@@ -605,11 +608,13 @@ fn what_every_target_would_refuse_fails() {
     for verb in ["test ROOT/maps", "render ROOT/maps -f ROOT/maps/source.yaml"] {
         let said = said(&root, [verb]);
         let why = [
-            "data.user: no base64; text goes into `stringData`",
+            "  data.user: no base64; text goes into `stringData`",
+            "  binaryData.user: no base64; text goes into `data`",
             "metadata.name: `a-Ann B.` is no DNS-1123 subdomain name",
             "metadata.labels.user: \"Ann B.\" is no label's value",
         ];
         assert!(said.starts_with("exit 1\n") && why.iter().all(|why| said.contains(why)), "{said}");
+        assert_eq!(said.matches("no base64").count(), 2, "a Secret of another group may hold text: {said}");
     }
 }
 

@@ -161,7 +161,7 @@ fn scene(
     };
     let (related, standing) = (around("related", &case.related)?, around("observed", &case.observed)?);
     related.iter().try_for_each(whole)?;
-    related.iter().chain(&beside).try_for_each(sources::check_secret)?;
+    related.iter().chain(&beside).try_for_each(sources::check_bytes)?;
     let own = related.len();
     scene.related = related.into_iter().chain(beside).map(Arc::new).collect();
     scene.standing = standing;
