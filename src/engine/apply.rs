@@ -794,11 +794,13 @@ fn was_gone(action: &Action, sent: &Result<Outcome, RequestError>) -> bool {
     }
 }
 
-/// Whether finalizers hold an object once it is being deleted, or its grace period does.
+/// Whether finalizers hold an object once it is being deleted, or its grace period does. A namespace has some in its `spec`.
 fn is_held(answer: &Value) -> bool {
     let grace = answer.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64);
-    let finalizers = answer.pointer("/metadata/finalizers").and_then(Value::as_array);
-    grace.is_some_and(|seconds| seconds > 0) || finalizers.is_some_and(|all| !all.is_empty())
+    let is_namespace = answer["apiVersion"] == "v1" && answer["kind"] == "Namespace";
+    let places = ["/metadata/finalizers", "/spec/finalizers"].into_iter().take(if is_namespace { 2 } else { 1 });
+    let mut finalizers = places.filter_map(|at| answer.pointer(at)?.as_array());
+    grace.is_some_and(|seconds| seconds > 0) || finalizers.any(|all| !all.is_empty())
 }
 
 /// Whether the object of an answer was being deleted, and nobody holds it any more.
@@ -908,6 +910,18 @@ mod tests {
         assert!(is_left(json!({"deletionTimestamp": deleted, "deletionGracePeriodSeconds": 30})));
         assert!(!is_left(json!({"deletionTimestamp": deleted, "deletionGracePeriodSeconds": 0})));
         assert!(!is_left(json!({"finalizers": ["f"]})), "as it was");
+    }
+
+    /// It may last for minutes, or for ever. It was taken for gone, and nobody was woken once it was.
+    #[test]
+    fn a_namespace_that_is_being_emptied_is_left_by_its_deletion() {
+        for (kind, is_left) in [("Namespace", true), ("Workspace", false)] {
+            let metadata = json!({"name": "n", "deletionTimestamp": "2026-08-01T00:00:00Z"});
+            let spec = json!({"finalizers": ["kubernetes"]});
+            let answer = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec});
+            assert_eq!(is_let_go(&answer), !is_left, "{kind}");
+            assert_eq!(matches!(left_by_delete(Arc::new(answer)), Outcome::Object(_)), is_left, "{kind}");
+        }
     }
 
     #[test]
