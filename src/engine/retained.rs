@@ -55,6 +55,11 @@ impl Retained {
         self.unread.insert(target.to_owned())
     }
 
+    /// Whether any target tells of the mapping: what was not read may have been deleted since.
+    fn is_told(&self) -> bool {
+        !self.unread.is_empty() || self.latest != Inventory::default()
+    }
+
     /// What it means for the engine's readiness that the mapping is not served. One that a cluster of a fleet alone knows holds up no
     /// roll-out: somebody may have written it there.
     pub fn trouble(&self) -> Level {
@@ -118,6 +123,7 @@ impl Engine {
             known.read(&target, unread.contains(name), trouble).then(|| name.clone())
         };
         others.extend(self.retained.iter_mut().filter_map(is_read_anew));
+        self.retained.retain(|name, known| !others.contains(name) || known.is_told());
         for name in others {
             // What is known from a state store alone is not the last document. What is known from a file is.
             if self.catalog.mapping(&name).is_some_and(|entry| entry.file.is_none()) {
@@ -274,6 +280,20 @@ mod tests {
             let mappings: Vec<&str> = engine.pipelines.keys().map(|slot| slot.mapping.as_str()).collect();
             assert_eq!(mappings, running);
         }
+    }
+
+    /// It was told as a mapping that does not run until the lease was lost, or the process ended.
+    #[tokio::test]
+    async fn a_state_store_that_is_deleted_before_it_was_read_leaves_the_engine_ready() {
+        let (mut engine, _received) = engine(&["home", "t1"]);
+        let told = |engine: &mut Engine, found| {
+            engine.learn("t1".to_owned(), found);
+            let standings = engine.shared.instruments.health.standings();
+            let of_mappings = standings.into_iter().find(|one| one.component == "mappings");
+            of_mappings.map(|one| one.condition.level)
+        };
+        assert_eq!(told(&mut engine, vec![Err("widgets".to_owned())]), Some(Level::Waiting));
+        assert_eq!(told(&mut engine, Vec::new()), Some(Level::Ready));
     }
 
     /// The leader before may have ended what waited here for a connection.
