@@ -97,11 +97,6 @@ impl Pipeline {
         open.into_iter().for_each(|key| self.controller.queue.add(key, Priority::Initial));
     }
 
-    /// Whether no ledger is open here: sources may lose whatever the document in force takes away.
-    pub fn compares_nothing(&self) -> bool {
-        self.state.lock().losses.is_closed()
-    }
-
     /// Nothing is compared any more.
     pub fn close_losses(&self) {
         let losses = std::mem::take(&mut self.state.lock().losses);
@@ -184,7 +179,7 @@ impl Pipeline {
 
     /// Whether nothing is compared, and no object is left of a source that is out of sight.
     pub fn is_settled(&self) -> bool {
-        self.compares_nothing() && self.orphans().is_empty()
+        self.state.lock().losses.is_closed() && self.orphans().is_empty()
     }
 
     /// Whether every source has followed the document in force to its end, and all that have objects are in sight.
