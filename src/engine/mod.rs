@@ -541,8 +541,8 @@ impl Engine {
 
     /// Compares the documents with what runs, says what changes, and makes it so.
     fn update(&mut self) -> Outcome {
-        let is_home_read = self.is_home_read();
-        let retained = self.retained.iter().map(|(name, known)| (name.clone(), known.documents(is_home_read)));
+        let documents = |known: &Retained| known.documents(self.is_home_read(known));
+        let retained = self.retained.iter().map(|(name, known)| (name.clone(), documents(known)));
         let (catalog, update) = self.catalog.update(&self.files, &retained.collect());
         self.catalog = catalog;
         let diagnostics = self.catalog.diagnostics();
@@ -577,10 +577,11 @@ impl Engine {
         }
     }
 
-    /// Whether it is known what home says of mappings and providers.
-    fn is_home_read(&self) -> bool {
-        let settings = &self.shared.settings;
-        settings.home_connection().is_none() || self.read.contains(&settings.home)
+    /// Whether it is known what home says of a mapping and its providers.
+    fn is_home_read(&self, known: &Retained) -> bool {
+        let Settings { home, .. } = &self.shared.settings;
+        let is_read = || self.read.contains(home) && !known.is_unread(home);
+        self.shared.settings.home_connection().is_none() || is_read()
     }
 
     /// Starts, swaps and stops what runs until it is what the catalog says.

@@ -24,7 +24,7 @@ pub struct Retained {
     at_home: Option<(Option<Timestamp>, String)>,
     /// The worst of what it means that a target is out of order, of all targets that tell of the mapping.
     trouble: Option<Level>,
-    /// Targets whose state store of it this version does not read: it may hold a later document than the others.
+    /// Targets whose state store of it, or home whose word on it, this version does not read.
     unread: BTreeSet<String>,
 }
 
@@ -55,6 +55,11 @@ impl Retained {
         self.unread.insert(target.to_owned())
     }
 
+    /// Whether this version does not read what a target says of the mapping.
+    pub fn is_unread(&self, target: &str) -> bool {
+        self.unread.contains(target)
+    }
+
     /// Whether any target tells of the mapping: what was not read may have been deleted since.
     fn is_told(&self) -> bool {
         !self.unread.is_empty() || self.latest != Inventory::default()
@@ -68,11 +73,7 @@ impl Retained {
 
     /// All that is needed to serve the mapping without its files. A provider may lead to sources anywhere, also those of a mapping
     /// that has a file: of one that home names, home alone says which they are, and of any other nobody does before home is read.
-    /// Empty where a later document may be in what this version does not read.
     pub fn documents(&self, is_home_read: bool) -> Arc<str> {
-        if !self.unread.is_empty() {
-            return Arc::default();
-        }
         let of_home = self.at_home.as_ref().map(|(_, provider)| provider);
         let provider = of_home.or(Some(&self.latest.provider).filter(|_| is_home_read)).cloned().unwrap_or_default();
         Inventory { provider, document: self.latest.document.clone(), ..Inventory::default() }.documents()
@@ -142,14 +143,16 @@ impl Engine {
         }
     }
 
-    /// Of a mapping without a file, the target, or home, that may hold its latest document and was not read yet. Until then, what
-    /// the engine knows of it may be what a later document forbids.
+    /// Of a mapping without a file, the target, or home, that may hold its latest document and was not read yet, or not what it says of
+    /// the mapping. Until then, what the engine knows of it may be what a later document forbids.
     pub(super) fn unread_target(&self, entry: &Entry) -> Option<String> {
         let settings = &self.shared.settings;
         let is_known_from_stores = entry.standing == Standing::Retained && entry.file.is_none();
         let home = settings.home_connection().map(|_| settings.home.clone());
         let targets = self.slots(&entry.mapping).into_values().chain(home);
-        targets.filter(|_| is_known_from_stores).find(|target| !self.read.contains(target))
+        let known = self.retained.get(&entry.mapping.name);
+        let is_unread = |target: &String| known.is_some_and(|known| known.is_unread(target));
+        targets.filter(|_| is_known_from_stores).find(|target| !self.read.contains(target) || is_unread(target))
     }
 
     /// A removed mapping has nothing to look after if it was refused from its first document on, and no state store knows it.
@@ -266,13 +269,14 @@ mod tests {
         let gadgets =
             || Ok(Inventory { mapping: "gadgets".into(), document: gadgets.clone().into(), ..Inventory::default() });
         let unread = || Err("widgets".to_owned());
-        let (mut engine, _received) = engine(&["home", "t1", "t2"]);
+        let (mut engine, _received) = engine(&["home", "t1", "t2", "other"]);
         // What is found where, and the mappings that run then, once for each target.
-        let rows: [(&str, Vec<Result<Inventory, String>>, &[&str]); 5] = [
+        let rows: [(&str, Vec<Result<Inventory, String>>, &[&str]); 6] = [
             ("home", vec![widgets(), gadgets()], &[]),
             ("t1", vec![unread(), gadgets()], &["gadgets"]),
             ("t2", vec![widgets()], &["gadgets"]),
             ("t1", vec![widgets(), gadgets()], &["gadgets", "widgets", "widgets"]),
+            ("other", vec![unread()], &["gadgets", "widgets", "widgets"]),
             ("home", vec![unread(), gadgets()], &["gadgets"]),
         ];
         for (target, found, running) in rows {

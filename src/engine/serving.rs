@@ -248,8 +248,8 @@ impl Engine {
     /// A provider without a good document, as this process had it last; else as the state stores of a mapping have it.
     fn last_provider(&self, mapping: &str, name: &str) -> Option<ClusterProvider> {
         self.shared.manager.document(&SourceClusters::Provider(name.to_owned())).or_else(|| {
-            let recorded = self.retained.get(mapping)?.documents(self.is_home_read());
-            let recorded = BTreeMap::from([(mapping.to_owned(), recorded)]);
+            let known = self.retained.get(mapping)?;
+            let recorded = BTreeMap::from([(mapping.to_owned(), known.documents(self.is_home_read(known)))]);
             let (catalog, _) = Catalog::default().update(&Files::default(), &recorded);
             catalog.providers().find(|one| one.name == name).cloned()
         })
