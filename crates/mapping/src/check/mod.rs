@@ -2,6 +2,7 @@
 //!
 //! Everything is found at once. What a schema leaves open, and what has no schema, is `any` and never a finding.
 
+mod braces;
 mod collisions;
 mod decided;
 mod fit;
@@ -48,6 +49,7 @@ pub fn check(mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
     checker.vars();
     places::check(mapping, &mut checker.findings);
     collisions::check(mapping, &mut checker.findings);
+    braces::check(mapping, &mapping.spec, &mut checker.findings);
     lengths::check(mapping, checker.environment.source, &mut checker.findings);
     checker.unused_vars();
     checker.related();
