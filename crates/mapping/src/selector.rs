@@ -20,6 +20,18 @@ impl Selector {
         self.match_labels.iter().all(|(key, value)| label(key) == Some(value))
             && self.match_expressions.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }
+
+    /// Whether all that is asked of a label can hold at once, for some value or without the label.
+    pub fn can_hold(&self, key: &str) -> bool {
+        let asked = || self.match_expressions.iter().filter(move |requirement| requirement.key == key);
+        let given = self.match_labels.get(key).map(String::as_str);
+        let named = asked().flat_map(|requirement| &requirement.values).map(String::as_str).chain(given);
+        // No label has the value NUL, which stands for all that are not named.
+        let mut labels = named.chain(["\0"]).map(Some).chain([None]);
+        labels.any(|label| {
+            given.is_none_or(|given| label == Some(given)) && asked().all(|requirement| requirement.matches(label))
+        })
+    }
 }
 
 impl fmt::Display for Selector {
@@ -101,6 +113,13 @@ impl NamespacesSpec {
             |globs: &[Spanned<String>]| globs.iter().any(|one| glob_matches(one.as_bytes(), namespace.as_bytes()));
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
+
+    /// Whether nothing is left. A `?` of `exclude` counts for nothing: it takes one character, where `include` may have a `*`.
+    pub fn is_all_excluded(&self) -> bool {
+        let exclude = || self.exclude.iter().filter(|glob| !glob.contains('?'));
+        let is_excluded = |include: &str| exclude().any(|glob| glob_matches(glob.as_bytes(), include.as_bytes()));
+        if self.include.is_empty() { is_excluded("*") } else { self.include.iter().all(|glob| is_excluded(glob)) }
+    }
 }
 
 /// `*` stands for any run of characters, `?` for one. Linear but for the last star, which alone is tried again.
@@ -158,6 +177,29 @@ mod tests {
         assert!(filter.matches("team-a"));
         assert!(!filter.matches("team-a-test"));
         assert!(!filter.matches("other"));
+        let is_empty = |include: &[&str], exclude: &[&str]| {
+            let globs = |all: &[&str]| all.iter().flat_map(|glob| globs(glob)).collect();
+            NamespacesSpec { include: globs(include), exclude: globs(exclude) }.is_all_excluded()
+        };
+        assert!(is_empty(&[], &["*"]) && is_empty(&["a", "team-?"], &["team-*", "a"]));
+        assert!(!is_empty(&[], &[]) && !is_empty(&[], &["?*"]) && !is_empty(&["a", "b"], &["a"]));
+        assert!(!is_empty(&["team-*"], &["team-?"]) && !is_empty(&["team-*"], &["team-a"]));
+    }
+
+    #[test]
+    fn what_contradicts_itself_holds_for_no_label() {
+        let can_hold = |text: &str| text.parse::<Selector>().map(|selector| selector.can_hold("a"));
+        for text in ["a", "!a", "a=1", "a!=1", "a!=1,a", "a in (1, 2),a!=1", "a=1,a=1", "!a,a!=1", "b=1,b=2"] {
+            assert_eq!(can_hold(text), Ok(true), "{text}");
+        }
+        for text in ["a,!a", "a=1,!a", "a=1,a!=1", "a=1,a=2", "a in (1, 2),a notin (2, 1)"] {
+            assert_eq!(can_hold(text), Ok(false), "{text}");
+        }
+        let labelled = |text: &str| {
+            let match_labels = [("a".to_owned(), "1".to_owned())].into();
+            Selector { match_labels, ..text.parse::<Selector>().expect(text) }.can_hold("a")
+        };
+        assert!(labelled("a") && !labelled("a!=1") && !labelled("!a"));
     }
 
     #[test]

@@ -28,6 +28,10 @@ impl Compiler {
                 self.report(finding.help("lower case letters, digits and `-`, with `*` and `?` for any"));
             }
         }
+        if let Some(first) = namespaces.exclude.first().filter(|_| namespaces.is_all_excluded()) {
+            let finding = Finding::new("SE0114", first.span(), "`exclude` leaves no namespace that is served");
+            self.report(finding.help("name fewer there; with `mode: Suspend`, nothing but deletions runs"));
+        }
         let (clusters, resource, on_exit) = (clusters?, resource?, spec.on_exit);
         let selection = self.source_selection(spec, &clusters);
         Some(Source { clusters, selection, resource, selector, namespaces, when, on_exit })
@@ -176,6 +180,7 @@ pub(super) fn check_labels(labels: &BTreeMap<String, Spanned<String>>, findings:
 
 /// A label selector; what no object can have is a finding.
 pub(super) fn selector(spec: &SelectorSpec, findings: &mut Vec<Finding>) -> Selector {
+    let before = findings.len();
     check_labels(&spec.match_labels, findings);
     let requirements = spec.match_expressions.iter().map(|requirement| {
         let takes_values = matches!(requirement.operator, SelectorOperator::In | SelectorOperator::NotIn);
@@ -193,5 +198,12 @@ pub(super) fn selector(spec: &SelectorSpec, findings: &mut Vec<Finding>) -> Sele
     let match_expressions = requirements.collect();
     let match_labels: BTreeMap<_, _> =
         spec.match_labels.iter().map(|(key, value)| (key.clone(), value.value.clone())).collect();
-    Selector { match_labels, match_expressions }
+    let selector = Selector { match_labels, match_expressions };
+    let contradicted = spec.match_expressions.iter().find(|requirement| !selector.can_hold(&requirement.key));
+    if let Some(requirement) = contradicted.filter(|_| findings.len() == before) {
+        let message = format!("what is asked of the label `{}` holds for no object", requirement.key);
+        let finding = Finding::new("SE0114", requirement.span(), message);
+        findings.push(finding.help("leave out what contradicts the rest"));
+    }
+    selector
 }
