@@ -84,7 +84,7 @@ pub struct MappingSpec {
     /// For people; the engine does not read it.
     pub description: Option<String>,
     /// The consumer objects served.
-    pub source: SourceSpec,
+    pub source: Spanned<SourceSpec>,
     /// The cluster that receives the objects. Default: the connection `target`.
     pub target: Option<TargetSpec>,
     /// Several clusters that receive the objects of one source, in place of `target`.

@@ -262,9 +262,8 @@ impl Compiler {
 
     /// Says which fields of a node lack another.
     fn check_needs(&mut self, node: &Node, needs: &[Needs]) {
-        let given = |field: &str| node.entry(field).filter(|(_, value)| value.value != NodeValue::Null);
         for (field, other, help) in needs {
-            if let (Some((key, _)), None) = (given(field), given(other)) {
+            if let (Some((key, _)), None) = (node.given(field), node.given(other)) {
                 let finding = Finding::new("SE0114", key.span.clone(), format!("`{field}` needs `{other}`"));
                 self.report(finding.help(*help));
             }

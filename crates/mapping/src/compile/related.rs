@@ -1,6 +1,7 @@
 //! `spec.related`: objects that are copied along with the source, or read beside it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::for_each::told_apart;
 use super::{Compiler, names, source};
@@ -8,7 +9,7 @@ use crate::diagnostic::Finding;
 use crate::document::{Direction, RelatedDataSpec, RelatedPlaceSpec, RelatedSpec, SourceDelete};
 use crate::expression::{Expression, RootSet};
 use crate::template::{Template, Text};
-use crate::yaml::{NodeValue, Spanned};
+use crate::yaml::{Node, NodeValue, Spanned};
 use crate::{
     Copied, IdentityChange, ObjectRule, OriginalOwner, RELATED, RelatedData, RelatedPlace, RelatedRule,
     SERVICE_ACCOUNT_TOKEN, Side,
@@ -137,8 +138,7 @@ impl Compiler {
         for (_, path, message, help) in refused.into_iter().filter(|(is_refused, ..)| *is_refused) {
             let (field, above) = path.split_last().map_or(("", path), |(field, above)| (*field, above));
             let node = above.iter().try_fold(&*spec.node, |node, key| node.get(key).map(|node| &**node));
-            let entry = node.and_then(|node| node.entry(field)).filter(|(_, value)| value.value != NodeValue::Null);
-            if let Some((key, _)) = entry {
+            if let Some((key, _)) = node.and_then(|node| node.given(field)) {
                 self.report(Finding::new("SE0114", key.span.clone(), message).help(help));
             }
         }
@@ -151,7 +151,16 @@ impl Compiler {
     /// Where it is read: by name, or by labels.
     fn from(&mut self, spec: &Spanned<RelatedSpec>) -> RelatedPlace {
         let at = spec.node.entry("from").map_or(spec.id.span(), |(key, _)| key.span.clone());
+        // What stands there and cannot be read was said.
+        let selector = spec.node.get("from").and_then(|from| from.given("selector"));
+        let is_empty = |(_, node): &(_, Arc<Node>)| match &node.value {
+            NodeValue::Null => true,
+            NodeValue::Sequence(items) => items.is_empty(),
+            NodeValue::Mapping(entries) => entries.is_empty(),
+            NodeValue::Bool(_) | NodeValue::Number(_) | NodeValue::String(_) => false,
+        };
         let refused = match (&spec.from.name, &spec.from.selector) {
+            (None, None) if selector.is_some() => None,
             (None, None) => Some(("`from` has neither `name` nor `selector`", "say which object it is")),
             (Some(_), Some(_)) => {
                 Some(("`from` has both `name` and `selector`", "one object by name, or all by labels"))
@@ -159,7 +168,7 @@ impl Compiler {
             (None, Some(_)) if spec.for_each.is_some() => {
                 Some(("`selector` and `forEach` are two ways to many objects", "take one of them"))
             }
-            (None, Some(selector)) if selector.match_labels.is_empty() && selector.match_expressions.is_empty() => {
+            (None, Some(_)) if selector.is_some_and(|(_, node)| node.entries().iter().all(is_empty)) => {
                 Some(("an empty `selector` selects every object", "name a label"))
             }
             _ => None,

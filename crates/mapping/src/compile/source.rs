@@ -15,7 +15,7 @@ use crate::yaml::{Raw, Spanned};
 use crate::{ApiExportRef, ClusterSelection, OWN_CLUSTER, Selector, SelectorOperator, Source, SourceClusters};
 
 impl Compiler {
-    pub(super) fn source(&mut self, spec: &SourceSpec) -> Option<Source> {
+    pub(super) fn source(&mut self, spec: &Spanned<SourceSpec>) -> Option<Source> {
         let clusters = self.source_clusters(spec);
         let resource = names::resource(&spec.resource, &mut self.findings);
         let when = self.optional(spec.when.as_ref(), RootSet::FILTER, Expression::compile);
@@ -55,13 +55,15 @@ impl Compiler {
         Some(self.cluster_selection(provider, given))
     }
 
-    fn source_clusters(&mut self, spec: &SourceSpec) -> Option<SourceClusters> {
+    fn source_clusters(&mut self, spec: &Spanned<SourceSpec>) -> Option<SourceClusters> {
         match (&spec.api_export, &spec.provider) {
             (Some(export), None) => Some(SourceClusters::ApiExport(self.api_export(export))),
             (None, Some(provider)) => {
                 let name = names::dns_label(provider, "a ClusterProvider's name", &mut self.findings);
                 Some(SourceClusters::Provider(name))
             }
+            // What is wrong with the one that stands there was said.
+            (None, None) if ["apiExport", "provider"].iter().any(|field| spec.node.given(field).is_some()) => None,
             (None, None) => {
                 let finding =
                     Finding::new("SE0104", spec.resource.span(), "the source has neither `apiExport` nor `provider`");

@@ -110,6 +110,11 @@ impl Node {
         }
     }
 
+    /// The same of an entry that holds something.
+    pub fn given(&self, key: &str) -> Option<&(Arc<Node>, Arc<Node>)> {
+        self.entry(key).filter(|(_, value)| value.value != NodeValue::Null)
+    }
+
     /// The bare value, without positions: for comparison, and for literals.
     pub fn to_json(&self) -> serde_json::Value {
         use serde_json::Value;
