@@ -38,12 +38,17 @@ const MARKERS: [(&str, &[&str]); 12] = [
 
 const IN_QUOTES: &str = "`key=value`, values with spaces in quotes: `description=\"The size.\"`";
 
+/// Markers that bound a value from both sides.
+const LIMITS: [(&str, &str); 3] = [("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")];
+
 /// Writes an API out. `None`: a finding says why.
 pub fn build(document: &ApiSchemaDocument, findings: &mut Vec<Finding>) -> Option<Built> {
     let spec = &document.spec;
-    let Some(resource) = parse_resource(&spec.resource) else {
-        let message = format!("`{}` is no resource", spec.resource.value);
-        findings.push(Finding::new("SE0112", spec.resource.span(), message).help("`databases.v1.example.com`"));
+    // Servers take no API of one's own without such a group.
+    let Some(resource) = parse_resource(&spec.resource).filter(|resource| resource.group.contains('.')) else {
+        let message = format!("`{}` is no resource of a group of its own", spec.resource.value);
+        let help = "a plural, a version, and a domain name: `databases.v1.example.com`";
+        findings.push(Finding::new("SE0112", spec.resource.span(), message).help(help));
         return None;
     };
     let mut fields = Fields { findings };
@@ -79,6 +84,10 @@ pub fn build(document: &ApiSchemaDocument, findings: &mut Vec<Finding>) -> Optio
         let message = format!("`{}` names no other version of the API", name.value);
         let help = format!("`v1beta1`, for example; `resource` has `{}` already", resource.version);
         fields.findings.push(Finding::new("SE0132", name.span(), message).help(help));
+    }
+    if !is_dns_label(&spec.kind.to_lowercase()) {
+        let finding = Finding::new("SE0132", spec.kind.span(), format!("`{}` is no kind", spec.kind.value));
+        fields.findings.push(finding.help("letters and digits, a capital first: `Database`, for example"));
     }
     for name in spec.short_names.iter().filter(|name| !is_dns_label(name)) {
         let finding = Finding::new("SE0132", name.span(), format!("`{}` is no short name", name.value));
@@ -324,6 +333,12 @@ impl Fields<'_> {
                     return self.wrong(node, message, help);
                 }
             }
+        }
+        let limit = |key: &str| field.schema.get(key).and_then(Value::as_f64);
+        let crossed = LIMITS.iter().find(|(least, most)| limit(least).zip(limit(most)).is_some_and(|(a, b)| a > b));
+        if let Some((least, most)) = crossed {
+            let message = format!("no value is within `{least}` and `{most}`");
+            return self.wrong(node, message, format!("`{least}` is at most as large as `{most}`"));
         }
         if let Some(default) = field.schema.get("default").filter(|default| !takes(&field.schema, default)) {
             let message = format!("the default {default} is no value that the field takes");
