@@ -15,6 +15,26 @@ use crate::yaml::Scalar;
 /// Levels an expression may be nested: what walks it is recursive.
 const DEPTH: usize = 64;
 
+/// What puts right what minijinja's parser says, by a part of it; the more particular ones first.
+const HELP: [(&str, &str); 9] = [
+    ("unexpected `.`", "a path begins with a root: `source.spec.x`, for example"),
+    ("unexpected end of input, expected end of variable block", CLOSED),
+    ("unexpected `}`, expected end of variable block", CLOSED),
+    ("unexpected `}`, expected end of block", "close it with `%}`"),
+    (
+        "unexpected end of input, expected end of block",
+        "`{% if %}` needs `{% endif %}`, and `{% for %}` needs `{% endfor %}`",
+    ),
+    (", expected end of block", STATEMENTS),
+    ("unknown statement", STATEMENTS),
+    (", expected end of variable block", ENDED),
+    ("unexpected input after expression", ENDED),
+];
+const CLOSED: &str = "close it with `}}`";
+const ENDED: &str = "the expression ends here: an operator is missing, or the parentheses of `name(a, b)`; `if` and `for` stand in `{% %}`";
+const STATEMENTS: &str =
+    "there are `{% if %}`, `{% elif %}`, `{% else %}`, `{% endif %}`, `{% for %}` and `{% endfor %}`";
+
 /// Stands for a part that cannot be compiled: a finding says why, and the whole is not used.
 pub(super) const REFUSED: Expr = Expr::Omit;
 
@@ -91,7 +111,8 @@ impl<'s> Compiler<'s> {
         // The engine's range can lie outside the text, inside a character, or be empty.
         let range = error.range().filter(|range| self.source.get(range.clone()).is_some_and(|text| !text.is_empty()));
         let range = range.unwrap_or_else(|| self.last_character());
-        self.report("SE0201", range, message);
+        let help = HELP.iter().find(|(part, _)| message.contains(*part)).map(|(_, help)| (*help).to_owned());
+        self.report("SE0201", range, message).help = help;
         None
     }
 

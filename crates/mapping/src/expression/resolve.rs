@@ -167,6 +167,8 @@ impl Compiler<'_> {
             format!("variables are read as `vars.{name}`")
         } else if names.objects.iter().any(|id| id == name) {
             format!("objects are read as `objects.{name}`")
+        } else if matches!(name, "if" | "else" | "end" | "endif" | "for" | "endfor" | "with") {
+            "statements stand in `{% %}`: `{% if source.spec.x %}…{% endif %}`, for example".to_owned()
         } else if let Some(hint) = closest(name, &candidates) {
             format!("did you mean `{hint}`?")
         } else if Role::Function.find(name).is_some() {

@@ -11,7 +11,7 @@ use super::parse::Compiler;
 use super::source;
 
 /// Operators of other languages, longer ones first, and how they are written here.
-const SPELLINGS: [(&str, &str); 11] = [
+const SPELLINGS: [(&str, &str); 12] = [
     ("&&", "write `a and b`"),
     ("||", "write `a or b`"),
     ("??", "write `x | default(y)`"),
@@ -20,6 +20,7 @@ const SPELLINGS: [(&str, &str); 11] = [
     ("!", "write `not x`"),
     ("<>", "write `a != b`"),
     ("=", "write `a == b`"),
+    ("$", "a path begins with a root: `source.spec.x`, for example"),
     ("AND", "write `a and b`"),
     ("OR", "write `a or b`"),
     ("NOT", "write `not x`"),
