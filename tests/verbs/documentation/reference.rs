@@ -182,7 +182,7 @@ fn marks() -> Vec<String> {
 }
 
 /// What is limited, and the constant that limits it: file, name and unit.
-const LIMITS: [(&str, &str, &str, &str); 19] = [
+const LIMITS: [(&str, &str, &str, &str); 20] = [
     ("a mapping file", "src/reload/scan.rs", "MAX_FILE_BYTES", "bytes"),
     ("a mapping", "crates/mapping/src/catalog/files.rs", "LARGEST", "bytes"),
     ("entries in the folder of mappings", "src/reload/scan.rs", "MAX_ENTRIES", ""),
@@ -191,6 +191,7 @@ const LIMITS: [(&str, &str, &str, &str); 19] = [
     ("an expression", "crates/mapping/src/expression/source.rs", "EXPRESSION_LENGTH", "bytes"),
     ("nesting of an expression", "crates/mapping/src/expression/parse.rs", "DEPTH", "levels"),
     ("a text with expressions", "crates/mapping/src/expression/source.rs", "TEXT_LENGTH", "bytes"),
+    ("tags (`{% %}`) of a text", "crates/mapping/src/expression/source.rs", "TAGS", ""),
     (
         "work of one expression: bytes that it copies, compares or hashes",
         "crates/mapping/src/expression/budget.rs",

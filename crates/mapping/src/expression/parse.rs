@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::names::Names;
 use super::registry::Role;
-use super::source::{ESCAPED, EXPRESSION_LENGTH, PLACEHOLDER};
+use super::source::{ESCAPED, EXPRESSION_LENGTH, PLACEHOLDER, SHORTER};
 use super::tree::{Arithmetic, Comparison, Expr, Segment};
 use crate::diagnostic::Finding;
 use crate::yaml::Scalar;
@@ -84,7 +84,7 @@ impl<'s> Compiler<'s> {
         }
         if self.source.len() > EXPRESSION_LENGTH {
             let message = format!("an expression has at most {EXPRESSION_LENGTH} bytes");
-            return self.refused("SE0208", 0..self.source.len(), message, "compute parts of it in `vars`");
+            return self.refused("SE0208", 0..self.source.len(), message, SHORTER);
         }
         self.check_tokens(true)?;
         match parse_expr(self.source) {
@@ -214,7 +214,7 @@ impl<'s> Compiler<'s> {
         if !std::mem::replace(&mut self.too_deep, true) {
             let range = self.range(expr);
             self.report("SE0208", range, format!("the expression is nested more than {DEPTH} levels deep")).help =
-                Some("compute parts of it in `vars`".to_owned());
+                Some(SHORTER.to_owned());
         }
         None
     }
@@ -303,7 +303,12 @@ impl<'s> Compiler<'s> {
         let Some(otherwise) = &node.false_expr else {
             let (range, written) = (self.range(expr), self.written(expr));
             let message = "`if` without `else` has no value where its condition is false";
-            return self.refused("SE0206", range, message, format!("write `{written} else omit` to leave the key out"));
+            return self.refused(
+                "SE0206",
+                range,
+                message,
+                format!("write `{written} else …`; `else omit` leaves a whole key or item out"),
+            );
         };
         let places = [&node.true_expr, otherwise].map(|branch| self.place(self.range(branch)));
         Some(Expr::Conditional { test, then, otherwise: self.boxed(otherwise), places })

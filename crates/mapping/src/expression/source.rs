@@ -12,6 +12,8 @@ use crate::yaml::Scalar;
 
 /// Bytes an expression, or a tag of a text, may have. Much longer ones would overflow the parser's stack.
 pub(super) const EXPRESSION_LENGTH: usize = 1024;
+/// What to do about a longer one.
+pub(super) const SHORTER: &str = "compute parts of it in `vars`, or where none can be read, write less";
 /// Bytes a text with expressions may have.
 const TEXT_LENGTH: usize = 64 << 10;
 /// Tags (`{% %}`) a text may have: the parser goes one level deeper with each `elif`.
@@ -107,7 +109,7 @@ pub(super) fn prepare(scalar: &Scalar, findings: &mut Vec<Finding>) -> Option<St
     for tag in &tags {
         if tag.len() > EXPRESSION_LENGTH {
             let message = format!("an expression has at most {EXPRESSION_LENGTH} bytes");
-            refuse("SE0208", tag.clone(), message, "compute parts of it in `vars`".to_owned());
+            refuse("SE0208", tag.clone(), message, SHORTER.to_owned());
         }
         if prepared[tag.clone()].starts_with("{{") && prepared[..tag.start].ends_with('$') {
             let range = tag.start - 1..tag.end;
