@@ -13,6 +13,7 @@ use super::types::{Bound, Environment, Type, any_consumers, is_within};
 use crate::Kind;
 use crate::diagnostic::Finding;
 use crate::expression::{Expr, Expression, Piece, Segment};
+use crate::names;
 use crate::pointer::{Pointer, Step};
 use crate::schema::{Field, Form, View};
 use crate::template::{Content, Each, Entry, Tree};
@@ -275,7 +276,7 @@ impl<'s> Reads<'_, 's> {
 /// What is wrong with a pointer to a field that is left to others; `never_set`: also when the object is created.
 pub(super) fn pointer(node: &Node, pointer: &Pointer, root: View<'_>, never_set: bool) -> Option<Finding> {
     let text = &pointer.text;
-    let (mut view, mut is_required) = (root, false);
+    let (mut view, mut is_required, mut is_key) = (root, false, false);
     let mut above = Vec::new();
     for step in &pointer.steps {
         let segment = match step {
@@ -293,7 +294,7 @@ pub(super) fn pointer(node: &Node, pointer: &Pointer, root: View<'_>, never_set:
                     let message = format!("`{text}` leads to no list of {} with such items", root.schema().kind);
                     return Some(Finding::new("SE0118", node.headline(), message).label("no such items"));
                 };
-                (view, is_required) = (below, false);
+                (view, is_required, is_key) = (below, false, false);
                 above.push("*".to_owned());
                 continue;
             }
@@ -311,12 +312,18 @@ pub(super) fn pointer(node: &Node, pointer: &Pointer, root: View<'_>, never_set:
             _ => view.field(&segment),
         };
         is_required = view.required().any(|name| name == segment);
+        let is_text_of_key = is_key && view.form() == Form::Text;
+        is_key = view.form() == Form::Map && !view.fields().any(|(name, _)| name == segment);
         view = match below {
             Field::Known(below) => below,
             Field::Open => return None,
             Field::Unknown => {
                 let message = format!("`{text}` leads to no field of {}", root.schema().kind);
                 let finding = Finding::new("SE0118", node.headline(), message).label("no such field");
+                if is_text_of_key {
+                    let key = format!("{}~1{}", names::pointer(&above), names::escape_pointer(&segment));
+                    return Some(finding.help(format!("a `/` within a key is written `~1`: `{key}`")));
+                }
                 return Some(with_suggestion(finding, &segment, &above.join("."), view));
             }
         };
