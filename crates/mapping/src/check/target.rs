@@ -384,15 +384,26 @@ fn pruned(node: &Node, (path, below): (&str, &str), name: &str, at: View<'_>) ->
 fn misfitting(node: &Node, at: &str, view: View<'_>, what: &str, misfit: &Misfit) -> Finding {
     let finding = misfit.finding(["SE0502", "SE0504"], node, at, view, what);
     let Misfit::Form { is, wanted } = misfit else { return finding };
-    let meant = |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|value| Form::of(&value).meets(*wanted));
+    let meant = |text: &str| serde_json::from_str::<Value>(text).ok().filter(|value| Form::of(value).meets(*wanted));
+    // With the right type, it may still be no value that the place takes.
+    let then = |help: &str, value: &Value| match fit::literal(value, view) {
+        Some(Misfit::Value(why)) => format!("{help}; {why}"),
+        _ => help.to_owned(),
+    };
     match &node.value {
-        NodeValue::Number(_) | NodeValue::Bool(_) if *wanted == Form::Text => finding.help("put quotes around it"),
-        NodeValue::String(scalar) if *is == Form::Text && !Expression::is_typed(node) => match &*scalar.text {
-            text if text.contains("{{") => finding.help(TYPED),
-            text if meant(text) => finding.help("leave the quotes out"),
-            "yes" | "no" | "on" | "off" if *wanted == Form::Boolean => finding.help("write `true` or `false`"),
-            _ => finding,
-        },
+        NodeValue::Number(_) | NodeValue::Bool(_) if *wanted == Form::Text => {
+            finding.help(then("put quotes around it", &node.to_json().to_string().into()))
+        }
+        NodeValue::String(scalar) if *is == Form::Text && !Expression::is_typed(node) => {
+            match (&*scalar.text, meant(&scalar.text)) {
+                (text, _) if text.contains("{{") => finding.help(TYPED),
+                (_, Some(value)) => finding.help(then("leave the quotes out", &value)),
+                ("yes" | "no" | "on" | "off", None) if *wanted == Form::Boolean => {
+                    finding.help("write `true` or `false`")
+                }
+                _ => finding,
+            }
+        }
         _ => finding,
     }
 }
