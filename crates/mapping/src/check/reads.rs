@@ -56,8 +56,10 @@ impl<'e, 's> Reads<'e, 's> {
     /// A list that something is made of item by item.
     pub fn list(&mut self, list: &'s Expression) -> Bound<'s> {
         let bound = self.leaf(list);
+        let before = self.findings.len();
         self.operand(&bound, list.place(), &[Form::List], "what items are taken from is");
-        bound
+        // What reads the items of what is no list would only repeat it.
+        if self.findings.len() > before { Bound::any(bound.is_consumers) } else { bound }
     }
 
     /// What stands for a whole key or item.
