@@ -5,6 +5,7 @@
 mod braces;
 mod collisions;
 mod decided;
+mod encoded;
 mod fit;
 mod lengths;
 mod operands;
@@ -51,6 +52,7 @@ pub fn check(mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
     collisions::check(mapping, &mut checker.findings);
     braces::check(mapping, &mapping.spec, &mut checker.findings);
     lengths::check(mapping, checker.environment.source, &mut checker.findings);
+    encoded::check(mapping, &mut checker.findings);
     checker.unused_vars();
     checker.related();
     checker.objects();
