@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::types::Type;
 use crate::diagnostic::Finding;
+use crate::names::count;
 use crate::schema::{DEPTH, Field, Form, View};
 use crate::yaml::{Node, quoted};
 
@@ -61,10 +62,16 @@ pub(super) fn literal(value: &Value, view: View<'_>) -> Option<Misfit> {
         return Some(Misfit::Value(format!("one of {} is taken", quoted(choices.iter().map(plain)))));
     }
     let (pattern, minimum, maximum) = view.bounds();
-    if let (Value::String(text), Some(pattern)) = (value, pattern) {
+    if let Value::String(text) = value {
         // A pattern that this engine cannot read says nothing.
-        let refuses = regex::Regex::new(pattern).is_ok_and(|pattern| !pattern.is_match(text));
-        return refuses.then(|| Misfit::Value(format!("the pattern is `{pattern}`")));
+        let refuses = |pattern: &str| regex::Regex::new(pattern).is_ok_and(|pattern| !pattern.is_match(text));
+        if let Some(pattern) = pattern.filter(|pattern| refuses(pattern)) {
+            return Some(Misfit::Value(format!("the pattern is `{pattern}`")));
+        }
+        let (length, (least, most)) = (text.chars().count(), view.lengths());
+        let short = least.filter(|least| length < *least).map(|least| ("shortest", least));
+        let refused = short.or(most.filter(|most| length > *most).map(|most| ("longest", most)));
+        return refused.map(|(end, limit)| Misfit::Value(format!("the {end} text has {}", count(limit, "character"))));
     }
     let number = value.as_f64()?;
     if minimum.is_some_and(|minimum| number < minimum) {

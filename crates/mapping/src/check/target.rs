@@ -17,7 +17,7 @@ use crate::names;
 use crate::pointer::{Pointer, Step};
 use crate::schema::{Field, Form, View};
 use crate::template::{Content, Each, Entry, Tree};
-use crate::yaml::{Node, NodeValue};
+use crate::yaml::{Node, NodeValue, quoted};
 
 /// How to keep the type of what a text prints.
 pub(super) const TYPED: &str = "`{{ … }}` prints text; a value keeps its type as `${{ … }}`, alone";
@@ -111,7 +111,11 @@ impl<'s> Reads<'_, 's> {
                 written
             }
             Content::Sequence(trees) => {
-                self.expect(node, Form::List, place);
+                if self.expect(node, Form::List, place)
+                    && let Some(view) = place.view
+                {
+                    self.findings.extend(refused_item(trees, &place.path.join("."), view));
+                }
                 let item = place.item();
                 Bound::list(trees.iter().map(|tree| self.tree(tree, &item)).collect())
             }
@@ -271,6 +275,27 @@ impl<'s> Reads<'_, 's> {
             });
         }
     }
+}
+
+/// An item of a written list by which a server refuses the list.
+fn refused_item(trees: &[Tree], at: &str, view: View<'_>) -> Option<Finding> {
+    let refused = |tree: &Tree, why| Misfit::Value(why).finding(["SE0502", "SE0504"], &tree.node, at, view, "this");
+    let is_there = |tree: &&Tree| !matches!(tree.content, Content::Expression(_) | Content::When(_));
+    if let Some(most) = view.max_items()
+        && let Some(tree) = trees.iter().filter(is_there).nth(most)
+    {
+        return Some(refused(tree, format!("the longest list has {}", names::count(most, "item"))));
+    }
+    let keys = view.item_keys()?;
+    let literal = |tree: &Tree| if let Content::Literal(value) = &tree.content { Some(value.clone()) } else { None };
+    let told_apart_by = |tree: &Tree| -> Option<Vec<Value>> {
+        let by_whole = keys.is_empty().then(|| literal(tree));
+        by_whole.into_iter().chain(keys.iter().map(|key| tree.entry(key).and_then(literal))).collect()
+    };
+    let all: Vec<_> = trees.iter().map(told_apart_by).collect();
+    let again = (1..all.len()).find(|at| all[*at].is_some() && all[..*at].contains(&all[*at]))?;
+    let same = if keys.is_empty() { "the same".to_owned() } else { format!("one of the same {}", quoted(keys)) };
+    Some(refused(&trees[again], format!("{same} stands before it in the list")))
 }
 
 /// What is wrong with a pointer to a field that is left to others; `never_set`: also when the object is created.

@@ -177,6 +177,29 @@ impl<'s> View<'s> {
         self.node["minItems"].as_u64().unwrap_or_default()
     }
 
+    /// The items that a list has at most.
+    pub fn max_items(self) -> Option<usize> {
+        self.node["maxItems"].as_u64().and_then(|most| most.try_into().ok())
+    }
+
+    /// The fields by which a server tells the items of a list apart; none: by the whole items.
+    pub fn item_keys(self) -> Option<Vec<&'s str>> {
+        match self.node["x-kubernetes-list-type"].as_str()? {
+            "set" => Some(Vec::new()),
+            "map" => {
+                let keys = self.node["x-kubernetes-list-map-keys"].as_array()?;
+                Some(keys.iter().filter_map(Value::as_str).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// The characters that a text has at least and at most.
+    pub fn lengths(self) -> (Option<usize>, Option<usize>) {
+        let characters = |limit: &str| self.node[limit].as_u64().and_then(|length| length.try_into().ok());
+        (characters("minLength"), characters("maxLength"))
+    }
+
     pub fn form(self) -> Form {
         Form::of_schema(self.node)
     }
