@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::places::{Candidate, longest_candidate, scope, served_candidate, stand_in};
-use super::safety;
+use super::{safety, schema_of};
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Evaluated, Expr, Path, Root, Scope, Text};
 use crate::names::{is_dns_label, is_dns_subdomain, is_label_key, is_label_value};
-use crate::schema::Schema;
+use crate::schema::{Field, Schema, Schemas, View};
 use crate::template::{Content, Entry, Tree};
 use crate::yaml::Node;
 use crate::{Mapping, ObjectRule};
@@ -44,18 +44,19 @@ const LABEL: Taken = Taken {
 /// <https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/>.
 const SHORT_NAMES: [(&str, &str, usize); 3] = [("", "Service", 63), ("batch", "CronJob", 52), ("batch", "Job", 63)];
 
-pub(super) fn check(mapping: &Mapping, source: Option<&Schema>, findings: &mut Vec<Finding>) {
+pub(super) fn check(mapping: &Mapping, source: Option<&Schema>, schemas: &Schemas, findings: &mut Vec<Finding>) {
     let length = source.and_then(longest_name).unwrap_or(LONG);
     let long = "n".repeat(length);
     if let Some(candidate) = served_candidate(mapping) {
-        tried(mapping, candidate, Trial { tried: None, findings });
+        tried(mapping, schemas, candidate, Trial { tried: None, findings });
     }
     if let Some(candidate) = longest_candidate(mapping, &long) {
-        tried(mapping, candidate, Trial { tried: Some((candidate.namespace.len(), length)), findings });
+        let tried_on = Some((candidate.namespace.len(), length));
+        tried(mapping, schemas, candidate, Trial { tried: tried_on, findings });
     }
 }
 
-fn tried(mapping: &Mapping, candidate: Candidate<'_>, mut trial: Trial<'_>) {
+fn tried(mapping: &Mapping, schemas: &Schemas, candidate: Candidate<'_>, mut trial: Trial<'_>) {
     let before = trial.findings.len();
     let placement = &mapping.placement;
     let read = stand_in(&[&placement.namespace, &placement.name], &Base::Root(Root::Source));
@@ -88,6 +89,9 @@ fn tried(mapping: &Mapping, candidate: Candidate<'_>, mut trial: Trial<'_>) {
     for (node, rule) in mapping.written_objects() {
         if let Some(template) = node.get("template") {
             trial.name(template, rule, &name, &scope);
+            if let Some(schema) = schema_of(schemas, rule) {
+                trial.fields(rule.template.root(), schema.view(), "", &scope);
+            }
             // Of the object, and of its pods.
             let pods = safety::pod_spec(&rule.kind).and_then(|spec| spec.split_last()).map(|(_, above)| above);
             for above in std::iter::once(&[][..]).chain(pods.filter(|above| !above.is_empty())) {
@@ -141,6 +145,36 @@ impl Trial<'_> {
                 self.judge(node, &format!("the name of {}", rule.kind.kind), placed, taken);
             }
             _ => {}
+        }
+    }
+
+    /// Texts that the schema of the kind limits.
+    fn fields(&mut self, tree: &Tree, view: View<'_>, at: &str, scope: &Scope) {
+        match &tree.content {
+            Content::Mapping(entries) => {
+                for Entry { name, tree, .. } in entries {
+                    if let Field::Known(below) = view.field(name) {
+                        let at = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+                        self.fields(tree, below, &at, scope);
+                    }
+                }
+            }
+            Content::Sequence(items) => {
+                let item = view.item();
+                item.into_iter().for_each(|view| items.iter().for_each(|tree| self.fields(tree, view, at, scope)));
+            }
+            Content::Merge(layers) => layers.iter().for_each(|layer| self.fields(layer, view, at, scope)),
+            content => {
+                let Some(most) = view.lengths().1 else { return };
+                let value = match content {
+                    Content::Text(text) => text.render(scope).ok().map(Value::from),
+                    Content::Expression(expression) => expression.evaluate(scope).and_then(Evaluated::value).ok(),
+                    _ => None,
+                };
+                if let Some(Value::String(value)) = value {
+                    self.judge(&tree.node, &format!("`{at}`"), &value, Taken { most, is_valid: |_| true, ..NAME });
+                }
+            }
         }
     }
 

@@ -51,7 +51,7 @@ pub fn check(mapping: &Mapping, schemas: &Schemas) -> Vec<Finding> {
     places::check(mapping, &mut checker.findings);
     collisions::check(mapping, &mut checker.findings);
     braces::check(mapping, &mapping.spec, &mut checker.findings);
-    lengths::check(mapping, checker.environment.source, &mut checker.findings);
+    lengths::check(mapping, checker.environment.source, schemas, &mut checker.findings);
     encoded::check(mapping, &mut checker.findings);
     checker.unused_vars();
     checker.related();
