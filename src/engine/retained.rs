@@ -270,8 +270,9 @@ mod tests {
             || Ok(Inventory { mapping: "gadgets".into(), document: gadgets.clone().into(), ..Inventory::default() });
         let unread = || Err("widgets".to_owned());
         let (mut engine, _received) = engine(&["home", "t1", "t2", "other"]);
+        type Row = (&'static str, Vec<Result<Inventory, String>>, &'static [&'static str]);
         // What is found where, and the mappings that run then, once for each target.
-        let rows: [(&str, Vec<Result<Inventory, String>>, &[&str]); 6] = [
+        let rows: [Row; 6] = [
             ("home", vec![widgets(), gadgets()], &[]),
             ("t1", vec![unread(), gadgets()], &["gadgets"]),
             ("t2", vec![widgets()], &["gadgets"]),
