@@ -266,10 +266,9 @@ pub(super) fn is_left_to(runs: &Mapping, progress: &Progress) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::DEFAULT_TARGET;
     use crate::engine::inventory::Inventory;
     use crate::engine::serving::{Next, Why};
-    use crate::engine::tests::{document, engine, home_says, release, serving_one, store, write};
+    use crate::engine::tests::{document, home_says, release, serving, serving_one, store, write};
     use crate::release::waves::Underway;
 
     /// Its author takes it back in the middle of a wave, just before it would have come into force, or once it went back, and may
@@ -396,10 +395,7 @@ mod tests {
     async fn home_is_read_anew_where_a_state_store_names_no_more_what_sources_follow() {
         for is_at_home in [true, false] {
             let waves = "  release: {waves: [{percent: 50}, {percent: 100}]}\n";
-            let (mut engine, _) = engine(&[DEFAULT_TARGET]);
-            write(&mut engine, document("first", "ConfigMap", waves));
-            let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
-            store(&pipeline, "");
+            let (mut engine, pipeline) = serving(waves);
             let in_force = pipeline.generation().mapping.text.clone();
             write(&mut engine, document("first", "ServiceAccount", waves));
             let candidate = engine.catalog.mapping("first").expect("its file").mapping.clone();

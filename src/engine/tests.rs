@@ -42,8 +42,13 @@ spec:
 
 /// An engine with one mapping, whose document the state store holds.
 pub(super) fn serving_one() -> (Engine, Arc<Pipeline>) {
+    serving("")
+}
+
+/// The same, with more in the document's spec.
+pub(super) fn serving(more: &str) -> (Engine, Arc<Pipeline>) {
     let (mut engine, _) = engine(&[DEFAULT_TARGET]);
-    write(&mut engine, document("first", "ConfigMap", ""));
+    write(&mut engine, document("first", "ConfigMap", more));
     let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
     store(&pipeline, "");
     (engine, pipeline)
@@ -184,10 +189,7 @@ async fn what_was_read_in_a_former_term_counts_no_more_where_it_is_told_in_the_n
 /// Nobody has its ledger any more: what sources would lose beyond what was counted went at once.
 #[tokio::test]
 async fn a_removal_that_is_under_way_is_rehearsed_once_more_in_the_next_term() {
-    let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
-    write(&mut engine, document("first", "ConfigMap", "  lifecycle: {onMappingRemoved: Delete}\n"));
-    let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
-    store(&pipeline, "");
+    let (mut engine, pipeline) = serving("  lifecycle: {onMappingRemoved: Delete}\n");
     engine.files = Arc::default();
     engine.update();
     engine.in_force.remove("first").expect("it waits");

@@ -348,7 +348,7 @@ fn cannot_take_steps(in_force: &Mapping, candidate: &Mapping) -> Option<&'static
 mod tests {
     use super::*;
     use crate::engine::DEFAULT_TARGET;
-    use crate::engine::tests::{document, engine, home_says, release, serving_one, store, write};
+    use crate::engine::tests::{document, engine, home_says, release, serving, serving_one, store, write};
     use crate::release::ledger::Ledger;
 
     /// The process before ended before it had recorded that, and what held the edit is mended meanwhile.
@@ -416,10 +416,7 @@ mod tests {
     #[tokio::test]
     async fn a_mended_text_waits_until_home_has_recorded_that_the_one_before_went_back() {
         let waves = "  release: {waves: [{percent: 50}, {percent: 100}]}\n";
-        let (mut engine, _) = engine(&[DEFAULT_TARGET]);
-        write(&mut engine, document("first", "ConfigMap", waves));
-        let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
-        store(&pipeline, "");
+        let (mut engine, pipeline) = serving(waves);
         let (in_force, candidate) =
             (pipeline.generation().mapping.text.clone(), document("first", "ServiceAccount", waves));
         write(&mut engine, candidate.clone());
@@ -447,10 +444,7 @@ mod tests {
             (None, Stage::Released, None),
         ];
         for (recorded, wanted, then) in rows {
-            let (mut engine, _) = engine(&[DEFAULT_TARGET]);
-            write(&mut engine, document("first", "ConfigMap", waves));
-            let pipeline = engine.pipelines_of("first").next().expect("it runs").clone();
-            store(&pipeline, "");
+            let (mut engine, pipeline) = serving(waves);
             let (in_force, candidate) =
                 (pipeline.generation().mapping.text.clone(), document("first", "ServiceAccount", waves));
             let of = |stage| release(&candidate, &in_force, stage, None);
@@ -493,9 +487,7 @@ mod tests {
     /// Another process led when a person rejected it.
     #[tokio::test]
     async fn a_removal_waits_until_home_has_told_what_a_person_rejected() {
-        let (mut engine, _) = engine(&[DEFAULT_TARGET]);
-        write(&mut engine, document("first", "ConfigMap", "  lifecycle: {onMappingRemoved: Delete}\n"));
-        store(&engine.pipelines_of("first").next().expect("it runs").clone(), "");
+        let (mut engine, _) = serving("  lifecycle: {onMappingRemoved: Delete}\n");
         engine.files = Arc::default();
         engine.update();
         assert!(matches!(engine.next_step("first"), Next::GoesOn(Why::Unknown(_))));
