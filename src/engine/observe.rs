@@ -409,7 +409,7 @@ fn copies_state(executor: &Executor<'_>, kind: &Kind) -> Result<(), String> {
 /// What carries an owner's label, on the target or beside the sources of a cluster, and is its own. An object that cannot be read is
 /// not: the server refuses to create it anew, and the uncached read that follows fails. One that is watched in two versions, for a
 /// document in force and for a candidate, is there once: in the version of the document at hand.
-fn carrying(
+pub fn carrying(
     pipeline: &Pipeline,
     generation: &Generation,
     observed: &Observed,
@@ -427,7 +427,11 @@ fn carrying(
         let owned = feed.watch.store().of_owner(&owner.0, beside.map(|cluster| &cluster.spec.name)).into_iter();
         let recognized = |(at, object): (Key, Arc<Object>)| {
             let reference = target_reference(&kind, &at);
-            // Whoever writes there may have given any number of large objects the label: only its own are read from the server.
+            // Whoever writes there may have given any number of objects the label: those in other namespaces are not parsed, and of large
+            // ones only its own are read from the server.
+            if !observed.is_place(&reference) {
+                return None;
+            }
             if !object.is_whole() {
                 observed.recognize(&reference, &Arc::new(object.outline().ok()?))?;
             }

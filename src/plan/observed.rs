@@ -560,11 +560,15 @@ impl Observed {
 
     fn is_of(&self, reference: &Reference, object: &Value, owner: &Owner) -> bool {
         let known = || self.objects.stripped.get(reference).filter(|known| known.owner == *owner && known.is(object));
-        let is_place = match reference.kind.side {
+        self.is_place(reference) && (marks::is_ours(object, reference, owner) || known().is_some())
+    }
+
+    /// Whether an object there can belong to this source, whatever it says of itself.
+    pub fn is_place(&self, reference: &Reference) -> bool {
+        match reference.kind.side {
             Side::Target => self.target.places.contains(&reference.namespace),
             Side::Source => *self.subject.key.namespace == reference.namespace,
-        };
-        is_place && (marks::is_ours(object, reference, owner) || known().is_some())
+        }
     }
 
     /// What an object on the target is to this source.

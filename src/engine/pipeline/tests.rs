@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -16,7 +17,7 @@ use crate::engine::inventory::{Former, SourceId};
 use crate::engine::keeper::{
     Unanswered, check_first, check_sources, heed_home, is_final, look_at_home, remove, tell_home, wanted,
 };
-use crate::engine::observe::observe;
+use crate::engine::observe::{carrying, observe};
 use crate::engine::retained;
 use crate::engine::serving::compiled;
 use crate::engine::slots::double;
@@ -34,7 +35,7 @@ use crate::multicluster::registry::WatchScope;
 use crate::multicluster::store::{Change, ChangeCause};
 use crate::object::ClusterName;
 use crate::object::marks::{self, Origin, Owner};
-use crate::plan::Prune;
+use crate::plan::{Observed, Prune};
 use crate::server::Instruments;
 
 const DOCUMENT: &str = r#"apiVersion: sync-engine.dev/v1alpha1
@@ -303,6 +304,26 @@ async fn an_object_beside_its_source_is_there_once_in_the_version_of_the_documen
         let (observed, _) = observe(&executor, &mut interests.reader(&key));
         let versions: Vec<&str> = observed.objects.iter().map(|one| &*one.reference.kind.version).collect();
         assert_eq!(versions, [at_hand]);
+    }
+}
+
+/// Whoever may write in another namespace may have given ten thousand large objects the label of one source.
+#[tokio::test]
+async fn what_carries_the_label_of_a_source_in_a_namespace_that_is_not_its_own_is_not_parsed() {
+    let pipeline = pipeline(Lease::default());
+    let generation = pipeline.generation();
+    shows(&pipeline, generation.mapping.objects[0].kind.clone(), "x");
+    let owner = pipeline.writer.owner(&Origin::new(&generation.mapping.source.resource, "c", &key("x")));
+    for (place, all) in [("default", 1), ("elsewhere", 0)] {
+        let (mut observed, parsed) = (Observed::default(), Cell::new(0));
+        observed.subject.owner = owner.clone();
+        observed.target.places = [place.to_owned()].into();
+        let read = |_: &Kind, _: &Key, object: &Object| {
+            parsed.set(parsed.get() + 1);
+            object.value().ok().map(Arc::new)
+        };
+        let found = carrying(&pipeline, &generation, &observed, &owner, None, read).len();
+        assert_eq!((found, parsed.get()), (all, all), "{place}");
     }
 }
 
