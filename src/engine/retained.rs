@@ -95,6 +95,9 @@ impl Engine {
         let is_news = self.read.insert(target.clone());
         // What others told of providers counts from now on, where home does not know the mapping.
         let mut learned = is_home && is_news && !self.retained.is_empty();
+        // They are read again while another one there is not read: nothing may be left since on the former targets that they name.
+        let were_read = self.retained.iter().filter(|(_, known)| !is_news && !known.is_unread(&target));
+        let were_read: BTreeSet<String> = were_read.map(|(name, _)| name.clone()).collect();
         let (mut unread, mut others) = (BTreeSet::new(), BTreeSet::new());
         for one in found {
             let mut inventory = match one {
@@ -107,7 +110,7 @@ impl Engine {
             };
             let name = inventory.mapping.clone();
             let entry = self.catalog.mapping(&name);
-            if entry.is_none_or(|entry| entry.file.is_none()) {
+            if !were_read.contains(&name) && entry.is_none_or(|entry| entry.file.is_none()) {
                 let targets = std::mem::take(&mut inventory.targets);
                 self.former_targets.entry(name.clone()).or_default().extend(targets);
             }
@@ -285,6 +288,33 @@ mod tests {
             let mappings: Vec<&str> = engine.pipelines.keys().map(|slot| slot.mapping.as_str()).collect();
             assert_eq!(mappings, running);
         }
+    }
+
+    /// All state stores on a target are read again for as long as one of them is not read.
+    #[tokio::test]
+    async fn a_former_target_is_learned_once_in_each_term_however_often_a_state_store_names_it() {
+        let widgets = || {
+            let store = store(r#"{cluster: "{{ source.metadata.labels.target }}", allowed: [t1]}"#);
+            Ok(Inventory { targets: ["former".to_owned()].into(), ..store })
+        };
+        let unread = |name: &str| Err(name.to_owned());
+        let (mut engine, _received) = engine(&["home", "t1"]);
+        type Row = (&'static str, Vec<Result<Inventory, String>>, bool);
+        let rows: [Row; 3] = [
+            ("it is not read", vec![unread("widgets")], false),
+            ("it is read", vec![widgets(), unread("gadgets")], true),
+            ("nothing is left there since", vec![widgets(), unread("gadgets")], false),
+        ];
+        let learns = |engine: &mut Engine, found| {
+            engine.former_targets.clear();
+            engine.learn("t1".to_owned(), found);
+            engine.former_targets.get("widgets").is_some_and(|known| known.contains("former"))
+        };
+        for (case, found, is_learned) in rows {
+            assert_eq!(learns(&mut engine, found), is_learned, "{case}");
+        }
+        engine.leadership();
+        assert!(learns(&mut engine, vec![widgets(), unread("gadgets")]), "another process may have led");
     }
 
     /// It was told as a mapping that does not run until the lease was lost, or the process ended.
