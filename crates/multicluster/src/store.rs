@@ -121,6 +121,8 @@ struct Entry {
     by: By,
     /// Whether the watch told of it at least once.
     told: bool,
+    /// Whether all subscribers were told of an older event since it is known so.
+    has_told_older: bool,
     /// Of an outline, the whole object while somebody has it.
     whole: Weak<Object>,
 }
@@ -644,12 +646,23 @@ impl State {
             }
             // A list that began after a write was answered shows this write, or the server has lost it.
             if entry.is_ahead() && is_current && is_older(parsed.resource_version, entry.object.resource_version()) {
-                let known = Some(entry.object.clone());
-                return Ok(self.told(key, known.clone(), known, Some(parsed.resource_version)));
+                return Ok(self.overtaken(key, parsed));
             }
         }
         let object = self.object(parsed)?;
         Ok(self.replace(key, object, By::Watch))
+    }
+
+    /// An event that is older than what is known. One of them is told: whoever looks then sees what all of them tell. A silent watch
+    /// tells late, one by one, what a writer did.
+    fn overtaken(&mut self, key: &Key, older: &Parsed<'_>) -> Told {
+        let is_held_back = self.pending.contains_key(key);
+        let Some(entry) = self.objects.get_mut(key).filter(|entry| !entry.has_told_older) else {
+            return Told::default();
+        };
+        entry.has_told_older = !is_held_back;
+        let known = Some(entry.object.clone());
+        self.told(key, known.clone(), known, Some(older.resource_version))
     }
 
     /// What is kept of an object that comes.
@@ -691,7 +704,7 @@ impl State {
         };
         self.bodies.iter().for_each(|bodies| bodies.note(&key.cluster, &kept));
         let is_whole = kept.is_whole();
-        let entry = Entry { object: kept, list: self.list, by, told, whole };
+        let entry = Entry { object: kept, list: self.list, by, told, has_told_older: false, whole };
         // The map keeps the key that it has, which all share.
         let before = self.objects.insert(key.clone(), entry).map(|entry| entry.object);
         let former = before.as_ref().and_then(|before| before.owner());
@@ -787,8 +800,7 @@ impl State {
             && entry.object.uid() != last.uid
             && is_older(last.resource_version, entry.object.resource_version());
         if created_anew {
-            let known = Some(entry.object.clone());
-            return self.told(key, known.clone(), known, Some(last.resource_version));
+            return self.overtaken(key, last);
         }
         let last = if is_last { last.object().ok().map(Arc::new) } else { None };
         self.end(key, last)

@@ -260,6 +260,28 @@ fn an_older_event_behind_an_answer_is_told_and_not_stored() {
     assert_eq!(scene.version("db"), None);
 }
 
+/// A silent watch tells late, and one by one, what a writer did.
+#[test]
+fn of_the_events_that_an_answer_overtook_one_is_told_to_each_subscriber() {
+    let scene = Scene::with_db("u");
+    let write = |version| answered(scene.subscription.expect(&key("c", "db")), object("db", "u", version));
+    let overtaken = |version| told("db", Some(version), Some(version), ChangeCause::Event);
+    assert!((6..=9).all(|version| !write(version)));
+    (6..=9).for_each(|version| scene.event("db", "u", version));
+    assert_eq!(scene.heard(), [overtaken(9)], "whoever looks then sees what all of them tell");
+    // Of what the next answer shows, nobody was told.
+    assert!(!write(12));
+    (10..=11).for_each(|version| scene.event("db", "u", version));
+    assert_eq!(scene.heard(), [overtaken(12)]);
+    assert!(!write(16));
+    let unchanged = scene.subscription.expect(&key("c", "db"));
+    scene.event("db", "u", 13);
+    assert!(answered(unchanged, object("db", "u", 16)), "its writer looks again");
+    assert_eq!(scene.heard(), []);
+    (14..=15).for_each(|version| scene.event("db", "u", version));
+    assert_eq!(scene.heard(), [overtaken(16)], "a subscriber may have other readers of it");
+}
+
 #[test]
 fn a_lost_answer_tells_what_was_held_back() {
     let scene = Scene::with_db("u");
