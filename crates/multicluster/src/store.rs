@@ -143,6 +143,12 @@ impl Entry {
         self.by != By::Watch
     }
 
+    /// Whether it is known from an answer that is newer than what an event or the list in force tells. A list that began after a write
+    /// was answered shows this write, or the server has lost it.
+    fn overtakes(&self, told: &Parsed<'_>, list: u32) -> bool {
+        self.is_ahead() && self.list == list && is_older(told.resource_version, self.object.resource_version())
+    }
+
     /// The object, whole where somebody has it.
     fn known(&self) -> Arc<Object> {
         self.whole.upgrade().unwrap_or_else(|| self.object.clone())
@@ -638,14 +644,13 @@ impl State {
     fn put(&mut self, key: &Key, parsed: &Parsed<'_>) -> Result<Told, NotAnObject> {
         let (list, doubted_before) = (self.list, self.doubted_before);
         if let Some(entry) = self.objects.get_mut(key) {
-            let (is_doubted, is_current) = (entry.list < doubted_before, entry.list == list);
+            let (is_doubted, is_overtaken) = (entry.list < doubted_before, entry.overtakes(parsed, list));
             entry.list = list;
             if is_version(&entry.object, parsed) && !is_doubted {
                 (entry.by, entry.told) = (By::Watch, true);
                 return Ok(Told::default());
             }
-            // A list that began after a write was answered shows this write, or the server has lost it.
-            if entry.is_ahead() && is_current && is_older(parsed.resource_version, entry.object.resource_version()) {
+            if is_overtaken {
                 return Ok(self.overtaken(key, parsed));
             }
         }
@@ -790,16 +795,13 @@ impl State {
         }
     }
 
-    /// A deletion as an event tells it: not of what a later write of ours created anew. `is_last`: the event has the last state
-    /// of the object, which says more than the cached one: whether it was being deleted.
+    /// A deletion as an event tells it: not of what a later write of ours created anew, or gave back the label that it had lost.
+    /// `is_last`: the event has the last state of the object, which says more than the cached one: whether it was being deleted.
     fn remove(&mut self, key: &Key, last: &Parsed<'_>, is_last: bool) -> Told {
         let Some(entry) = self.objects.get(key) else {
             return self.told(key, None, None, None);
         };
-        let created_anew = entry.is_ahead()
-            && entry.object.uid() != last.uid
-            && is_older(last.resource_version, entry.object.resource_version());
-        if created_anew {
+        if entry.overtakes(last, self.list) {
             return self.overtaken(key, last);
         }
         let last = if is_last { last.object().ok().map(Arc::new) } else { None };

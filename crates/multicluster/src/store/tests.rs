@@ -260,6 +260,25 @@ fn an_older_event_behind_an_answer_is_told_and_not_stored() {
     assert_eq!(scene.version("db"), None);
 }
 
+/// A watch by a label tells so, too, that an object has lost its label.
+#[test]
+fn a_deletion_that_is_older_than_an_answer_is_none() {
+    let scene = Scene::with_db("u");
+    let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 7));
+    scene.deletion("db", "u", 6);
+    assert_eq!(scene.version("db").as_deref(), Some("7"), "the write gave it back its label");
+    assert_eq!(scene.heard(), [told("db", Some(7), Some(7), ChangeCause::Deleted)]);
+    scene.event("db", "u", 7);
+    scene.deletion("db", "u", 8);
+    assert_eq!(scene.version("db"), None);
+    // Its server was put back: the list in progress has not come to it.
+    let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 20));
+    scene.heard();
+    scene.stores.begin_list();
+    scene.deletion("db", "u", 12);
+    assert_eq!(scene.heard(), [told("db", Some(12), None, ChangeCause::Deleted)]);
+}
+
 /// A silent watch tells late, and one by one, what a writer did.
 #[test]
 fn of_the_events_that_an_answer_overtook_one_is_told_to_each_subscriber() {
