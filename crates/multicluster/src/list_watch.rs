@@ -158,8 +158,8 @@ impl ListWatch {
     /// What follows from an outcome.
     pub(super) fn step(&mut self, phase: Phase, outcome: Outcome) -> Phase {
         match (phase, outcome) {
-            // A kcp shard where nobody has bound the resource: an empty list without a version.
-            (Phase::Listing, Outcome::Page { version, .. }) if version.is_empty() => self.not_served(),
+            // A kcp shard where nobody has bound the resource (any more): an empty list without a version.
+            (_, Outcome::Page { version, .. }) if version.is_empty() => self.not_served(),
             (Phase::Listing, Outcome::Page { version, .. }) if is_older(&version, &self.last) => self.restored(),
             (Phase::Listing, Outcome::Page { version, is_last }) => {
                 self.last.clone_from(&version);
@@ -394,6 +394,10 @@ mod tests {
         let (then, state) = failed(status(500, ""));
         assert!(paused(then).1 == Phase::Listing && matches!(state, WatchState::Failed { synced_before: false, .. }));
         assert_eq!(failed(status(404, "NotFound")).1, WatchState::NotServed);
+        let mut watch = ListWatch::new(1);
+        watch.step(Phase::Listing, page("7", false));
+        assert_eq!(paused(watch.step(reading("9"), page("", true))).1, Phase::Listing, "nobody has bound it any more");
+        assert_eq!((&watch.state, watch.listed), (&WatchState::NotServed, false), "what was to come is not missing");
     }
 
     /// What is not served keeps nobody waiting, and of a list in progress nobody knows what is missing.
