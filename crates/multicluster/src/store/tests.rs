@@ -38,9 +38,9 @@ impl Scene {
     }
 
     /// Version 5 of `db` is known, and was told of.
-    fn with_db(uid: &str) -> Self {
+    fn with_db() -> Self {
         let scene = Self::new();
-        scene.event("db", uid, 5);
+        scene.event("db", "u", 5);
         scene.heard();
         scene
     }
@@ -67,6 +67,38 @@ impl Scene {
 
     fn heard(&self) -> Vec<Note> {
         heard(&self.heard)
+    }
+
+    fn run(&self, steps: &[Step]) -> String {
+        let (mut request, mut listing, mut trace) = (None, None, Vec::new());
+        for step in steps {
+            match *step {
+                Event(uid, version) => self.event("db", uid, version),
+                Deletion(uid, version) => self.deletion("db", uid, version),
+                List(shown, version) => self.list(shown, version),
+                ListBegins => listing = Some(self.stores.begin_list()),
+                ListEnds(version) => listing.take().expect("a list").finish(version),
+                Restored => self.store.doubt_versions(),
+                Sent => request = Some(self.subscription.expect(&key("c", "db"))),
+                Answer(uid, version) => {
+                    let is_overtaken = answered(request.take().expect("a request"), object("db", uid, version));
+                    let end = if is_overtaken { "overtaken" } else { "own" };
+                    trace.push(end.to_owned());
+                }
+                Ended(uid) => request.as_ref().expect("a request").ended(uid),
+                Missing => request.as_ref().expect("a request").missing(),
+                Dropped => {
+                    trace.push("dropped".to_owned());
+                    drop(request.take());
+                }
+            }
+            let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "none".to_owned());
+            for (_, before, after, cause) in self.heard() {
+                trace.push(format!("{} > {} {cause:?}", version(&before), version(&after)));
+            }
+        }
+        let untold = if self.store.has_untold_answer() { ", untold" } else { "" };
+        format!("{}; holds {}{untold}", trace.join(", "), self.version("db").as_deref().unwrap_or("none"))
     }
 }
 
@@ -115,19 +147,157 @@ fn one_name_in_two_workspaces_is_two_objects() {
     assert!(!store.put(Parsed::read(&without_cluster).unwrap()).unwrap());
 }
 
+/// What happens to one object, `db`.
+enum Step {
+    Event(&'static str, u64),
+    Deletion(&'static str, u64),
+    List(&'static [(&'static str, u64)], &'static str),
+    ListBegins,
+    /// Without the object.
+    ListEnds(&'static str),
+    /// The server was restored to an earlier state.
+    Restored,
+    /// A request of ours is on its way.
+    Sent,
+    Answer(&'static str, u64),
+    /// The answer tells that the object with this uid is gone.
+    Ended(&'static str),
+    /// The answer tells that nothing is there.
+    Missing,
+    /// Nobody waits for an answer any more.
+    Dropped,
+}
+
+use Step::{Answer, Deletion, Dropped, Ended, Event, List, ListBegins, ListEnds, Missing, Restored, Sent};
+
+/// Each history on a scene of its own: how our requests end, what is heard after each step, and what the store holds at the end.
+fn histories(start: fn() -> Scene, rows: &[(&str, &[Step], &str)]) {
+    for (case, steps, expected) in rows {
+        assert_eq!(start().run(steps), *expected, "{case}");
+    }
+}
+
 #[test]
+#[rustfmt::skip]
 fn only_what_changed_is_told() {
-    let scene = Scene::new();
-    scene.event("db", "u", 5);
-    scene.event("db", "u", 5);
-    scene.event("db", "u", 6);
-    scene.deletion("db", "u", 7);
-    let expected = [
-        told("db", None, Some(5), ChangeCause::Event),
-        told("db", Some(5), Some(6), ChangeCause::Event),
-        told("db", Some(7), None, ChangeCause::Deleted),
-    ];
-    assert_eq!(scene.heard(), expected);
+    histories(Scene::new, &[
+        ("by events", &[Event("u", 5), Event("u", 5), Event("u", 6), Deletion("u", 7)],
+            "none > 5 Event, 5 > 6 Event, 7 > none Deleted; holds none"),
+    ]);
+    histories(Scene::with_db, &[
+        ("in another history, a version is no proof of the same object", &[Restored, List(&[("db", 5)], "5"), List(&[("db", 5)], "5")],
+            "5 > 5 Relist; holds 5"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn an_answer_is_stored_unless_something_newer_came() {
+    histories(Scene::new, &[
+        ("its event overtakes it, and is not told", &[Sent, Event("u", 6), Answer("u", 6)],
+            "own; holds 6"),
+        ("written while a list is taken, and after its version", &[ListBegins, Sent, Answer("u", 20), ListEnds("10")],
+            "own; holds 20, untold"),
+        ("confirmed by nobody, and not in the next list either", &[ListBegins, Sent, Answer("u", 20), ListEnds("10"), List(&[], "30")],
+            "own, 20 > none Relist; holds none"),
+        ("written while a list is taken, and gone again before its version", &[ListBegins, Sent, Answer("u", 8), ListEnds("10")],
+            "own, 8 > none Relist; holds none"),
+    ]);
+    histories(Scene::with_db, &[
+        ("the watch has still to tell of it", &[Sent, Answer("u", 7)],
+            "own; holds 7, untold"),
+        ("its event is no change", &[Sent, Answer("u", 6), Event("u", 6), Event("u", 7)],
+            "own, 6 > 7 Event; holds 7"),
+        ("somebody else wrote after us, and both events were faster than our answer", &[Sent, Event("u", 6), Event("u", 7), Answer("u", 6)],
+            "overtaken; holds 7"),
+        ("somebody else wrote before us: the answer is newer than that event", &[Sent, Event("u", 6), Answer("u", 7)],
+            "overtaken; holds 7, untold"),
+        ("it was deleted: an answer does not bring it back", &[Sent, Deletion("u", 7), Answer("u", 6)],
+            "overtaken, 7 > none Deleted; holds none"),
+        ("from before a list it proves nothing: a server that was restored meanwhile has lost it, and any other tells it", &[Sent, List(&[("db", 5)], "5"), Answer("u", 6), Event("u", 6)],
+            "overtaken, 5 > 6 Event; holds 6"),
+        ("a list shows that the server has lost it: it was restored to a state from before", &[Sent, Answer("u", 20), List(&[("db", 5)], "30")],
+            "own, 20 > 5 Relist; holds 5"),
+    ]);
+}
+
+/// A silent watch tells late, and one by one, what a writer did: whoever looks once it told one of them sees what all of them tell.
+#[test]
+#[rustfmt::skip]
+fn of_the_events_that_an_answer_overtook_one_is_told_and_none_is_stored() {
+    histories(Scene::with_db, &[
+        ("an event", &[Sent, Answer("u", 7), Event("u", 6)],
+            "own, 7 > 7 Event; holds 7, untold"),
+        ("several, behind several answers; of what the next answer shows, nobody was told", &[
+            Sent, Answer("u", 6), Sent, Answer("u", 7), Sent, Answer("u", 8), Event("u", 6), Event("u", 7), Event("u", 8),
+            Sent, Answer("u", 11), Event("u", 9), Event("u", 10),
+        ], "own, own, own, 8 > 8 Event, own, 11 > 11 Event; holds 11, untold"),
+        ("a request holds one back, whose writer looks again: the subscriber may have other readers of it", &[
+            Sent, Answer("u", 9), Sent, Event("u", 6), Answer("u", 9), Event("u", 7), Event("u", 8),
+        ], "own, overtaken, 9 > 9 Event; holds 9, untold"),
+        ("the deletion of the one before, which we created anew", &[Sent, Answer("new", 9), Deletion("u", 8), Event("new", 9), Deletion("new", 10)],
+            "own, 5 > 9 Write, 9 > 9 Deleted, 10 > none Deleted; holds none"),
+        ("a watch by a label tells as a deletion that it was lost, and the write gave it back", &[Sent, Answer("u", 7), Deletion("u", 6), Event("u", 7), Deletion("u", 8)],
+            "own, 7 > 7 Deleted, 8 > none Deleted; holds none"),
+        ("a deletion counts where the server was put back: the list in progress has not come to it", &[Sent, Answer("u", 20), ListBegins, Deletion("u", 12)],
+            "own, 12 > none Deleted; holds none"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_lost_answer_tells_what_was_held_back() {
+    histories(Scene::with_db, &[
+        ("nothing", &[Sent, Dropped],
+            "dropped; holds 5"),
+        ("an event", &[Sent, Event("u", 6), Dropped],
+            "dropped, 5 > 6 Event; holds 6"),
+        ("a deletion, with the last state", &[Sent, Event("u", 6), Event("u", 7), Deletion("u", 8), Dropped],
+            "dropped, 8 > none Deleted; holds none"),
+        ("a deletion, which an answer tells as well", &[Sent, Event("u", 6), Event("u", 7), Deletion("u", 8), Answer("u", 6)],
+            "overtaken, 8 > none Deleted; holds none"),
+        ("what a list does not show was not seen being deleted", &[Sent, List(&[], "9"), Dropped],
+            "dropped, 5 > none Event; holds none"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn an_answer_that_tells_the_end_is_a_deletion_of_what_was_known_when_it_was_sent() {
+    histories(Scene::with_db, &[
+        ("its event is no change", &[Sent, Ended("u"), Answer("u", 5), Deletion("u", 6)],
+            "overtaken, 5 > none Deleted; holds none"),
+        ("another one is in its place", &[Event("new", 7), Sent, Ended("u"), Dropped],
+            "5 > 7 Event, dropped; holds 7"),
+        ("a list came meanwhile: its server was put back, perhaps", &[Sent, List(&[("db", 5)], "5"), Ended("u"), Dropped],
+            "dropped; holds 5"),
+        ("a watch shows again what it was not allowed to show for a while", &[Sent, Deletion("u", 6), Event("u", 7), Ended("u"), Dropped, Event("u", 8)],
+            "dropped, 5 > 7 Event, 7 > 8 Event; holds 8"),
+        ("an event from before does not bring it back, and the list of a server that was put back does", &[Sent, Ended("u"), Dropped, Event("u", 6), List(&[("db", 5)], "5")],
+            "dropped, 5 > none Deleted, none > 5 Relist; holds 5"),
+        ("a read finds nothing", &[Sent, Missing, Dropped],
+            "dropped, 5 > none Deleted; holds none"),
+        ("a read finds nothing, and another one came meanwhile", &[Sent, Missing, Dropped, Sent, Event("new", 7), Missing, Dropped],
+            "dropped, 5 > none Deleted, dropped, none > 7 Event; holds 7"),
+    ]);
+}
+
+/// Two sources want the same place: what one of them made there is gone, and the other's request is still under way.
+#[test]
+#[rustfmt::skip]
+fn an_object_that_goes_while_another_one_takes_its_place_is_told() {
+    histories(Scene::with_db, &[
+        ("by an event, before ours is created", &[Sent, Deletion("u", 6), Answer("new", 7)],
+            "overtaken, 6 > none Deleted; holds none"),
+        ("by a list that began before the write", &[ListBegins, Sent, ListEnds("8"), Answer("new", 9)],
+            "overtaken, 5 > none Event; holds none"),
+    ]);
+    histories(Scene::new, &[
+        ("it comes and goes while an answer is lost", &[Sent, Event("one", 5), Deletion("one", 6), Event("other", 7), Dropped],
+            "dropped, 5 > 7 Event; holds 7"),
+        ("it comes and goes before an answer", &[Sent, Event("one", 5), Deletion("one", 6), Event("other", 7), Answer("other", 7)],
+            "overtaken, 5 > 7 Event; holds 7"),
+    ]);
 }
 
 #[test]
@@ -190,29 +360,8 @@ fn lists_are_in_the_order_of_names() {
 }
 
 #[test]
-fn an_answer_is_stored_and_its_event_is_no_change() {
-    let scene = Scene::with_db("u");
-    let write = scene.subscription.expect(&key("c", "db"));
-    assert!(!answered(write, object("db", "u", 6)));
-    assert_eq!(scene.version("db").as_deref(), Some("6"));
-    scene.event("db", "u", 6);
-    assert_eq!(scene.heard(), []);
-    scene.event("db", "u", 7);
-    assert_eq!(scene.heard(), [told("db", Some(6), Some(7), ChangeCause::Event)]);
-}
-
-#[test]
-fn an_event_that_overtakes_its_answer_is_not_told() {
-    let scene = Scene::new();
-    let write = scene.subscription.expect(&key("c", "db"));
-    scene.event("db", "u", 6);
-    assert!(!answered(write, object("db", "u", 6)), "nothing but our own write came");
-    assert_eq!((scene.heard(), scene.version("db").as_deref()), (vec![], Some("6")));
-}
-
-#[test]
 fn an_answer_that_is_no_object_is_as_good_as_lost() {
-    let scene = Scene::with_db("u");
+    let scene = Scene::with_db();
     let broken = |version| text("c", "db", "u", version, None).strip_suffix('}').unwrap().to_owned() + r#","spec":}"#;
     let write = scene.subscription.expect(&key("c", "db"));
     scene.event("db", "u", 6);
@@ -223,254 +372,12 @@ fn an_answer_that_is_no_object_is_as_good_as_lost() {
 }
 
 #[test]
-fn what_comes_between_a_write_and_its_answer_asks_for_another_look() {
-    let scene = Scene::with_db("u");
-    // Somebody else wrote after us, and both events were faster than our answer.
-    let write = scene.subscription.expect(&key("c", "db"));
-    scene.event("db", "u", 6);
-    scene.event("db", "u", 7);
-    assert!(answered(write, object("db", "u", 6)));
-    assert_eq!((scene.heard(), scene.version("db").as_deref()), (vec![], Some("7")));
-    // Somebody else wrote before us: the answer is newer than that event.
-    let write = scene.subscription.expect(&key("c", "db"));
-    scene.event("db", "u", 8);
-    assert!(answered(write, object("db", "u", 9)));
-    assert_eq!(scene.version("db").as_deref(), Some("9"));
-    // It was deleted: an answer does not bring it back.
-    let write = scene.subscription.expect(&key("c", "db"));
-    scene.deletion("db", "u", 11);
-    assert!(answered(write, object("db", "u", 10)));
-    assert_eq!((scene.version("db"), scene.heard()), (None, vec![told("db", Some(11), None, ChangeCause::Deleted)]));
-}
-
-#[test]
-fn an_older_event_behind_an_answer_is_told_and_not_stored() {
-    let scene = Scene::with_db("u");
-    let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 7));
-    scene.event("db", "u", 6);
-    assert_eq!(scene.version("db").as_deref(), Some("7"));
-    assert_eq!(scene.heard(), [told("db", Some(7), Some(7), ChangeCause::Event)]);
-    // Created anew by us: the deletion of its predecessor comes late.
-    scene.event("db", "u", 7);
-    let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "new", 9));
-    scene.deletion("db", "u", 8);
-    assert_eq!(scene.version("db").as_deref(), Some("9"));
-    scene.event("db", "new", 9);
-    scene.deletion("db", "new", 10);
-    assert_eq!(scene.version("db"), None);
-}
-
-/// A watch by a label tells so, too, that an object has lost its label.
-#[test]
-fn a_deletion_that_is_older_than_an_answer_is_none() {
-    let scene = Scene::with_db("u");
-    let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 7));
-    scene.deletion("db", "u", 6);
-    assert_eq!(scene.version("db").as_deref(), Some("7"), "the write gave it back its label");
-    assert_eq!(scene.heard(), [told("db", Some(7), Some(7), ChangeCause::Deleted)]);
-    scene.event("db", "u", 7);
-    scene.deletion("db", "u", 8);
-    assert_eq!(scene.version("db"), None);
-    // Its server was put back: the list in progress has not come to it.
-    let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 20));
-    scene.heard();
-    scene.stores.begin_list();
-    scene.deletion("db", "u", 12);
-    assert_eq!(scene.heard(), [told("db", Some(12), None, ChangeCause::Deleted)]);
-}
-
-/// A silent watch tells late, and one by one, what a writer did.
-#[test]
-fn of_the_events_that_an_answer_overtook_one_is_told_to_each_subscriber() {
-    let scene = Scene::with_db("u");
-    let write = |version| answered(scene.subscription.expect(&key("c", "db")), object("db", "u", version));
-    let overtaken = |version| told("db", Some(version), Some(version), ChangeCause::Event);
-    assert!((6..=9).all(|version| !write(version)));
-    (6..=9).for_each(|version| scene.event("db", "u", version));
-    assert_eq!(scene.heard(), [overtaken(9)], "whoever looks then sees what all of them tell");
-    // Of what the next answer shows, nobody was told.
-    assert!(!write(12));
-    (10..=11).for_each(|version| scene.event("db", "u", version));
-    assert_eq!(scene.heard(), [overtaken(12)]);
-    assert!(!write(16));
-    let unchanged = scene.subscription.expect(&key("c", "db"));
-    scene.event("db", "u", 13);
-    assert!(answered(unchanged, object("db", "u", 16)), "its writer looks again");
-    assert_eq!(scene.heard(), []);
-    (14..=15).for_each(|version| scene.event("db", "u", version));
-    assert_eq!(scene.heard(), [overtaken(16)], "a subscriber may have other readers of it");
-}
-
-#[test]
-fn a_lost_answer_tells_what_was_held_back() {
-    let scene = Scene::with_db("u");
-    let write = scene.subscription.expect(&key("c", "db"));
-    scene.event("db", "u", 6);
-    assert_eq!(scene.heard(), []);
-    drop(write);
-    assert_eq!(scene.heard(), [told("db", Some(5), Some(6), ChangeCause::Event)]);
-    drop(scene.subscription.expect(&key("c", "db")));
-    assert_eq!(scene.heard(), []);
-}
-
-/// What a list does not show was not seen being deleted.
-#[test]
-fn a_deletion_is_told_with_the_last_state_and_told_from_what_is_missing() {
-    let ends: [fn(PendingWrite); 2] = [drop, |write| assert!(answered(write, object("db", "u", 6)))];
-    for end in ends {
-        let scene = Scene::with_db("u");
-        let write = scene.subscription.expect(&key("c", "db"));
-        scene.event("db", "u", 6);
-        scene.event("db", "u", 7);
-        scene.deletion("db", "u", 8);
-        assert_eq!(scene.heard(), []);
-        end(write);
-        assert_eq!(scene.heard(), [told("db", Some(8), None, ChangeCause::Deleted)]);
-    }
-    let scene = Scene::with_db("u");
-    let write = scene.subscription.expect(&key("c", "db"));
-    scene.list(&[], "9");
-    drop(write);
-    assert_eq!(scene.heard(), [told("db", Some(5), None, ChangeCause::Event)]);
-}
-
-#[test]
-fn an_answer_that_tells_the_end_is_a_deletion_and_its_event_is_no_change() {
-    let scene = Scene::with_db("u");
-    let write = scene.subscription.expect(&key("c", "db"));
-    write.ended("u");
-    assert!(answered(write, object("db", "u", 5)));
-    assert_eq!(scene.heard(), [told("db", Some(5), None, ChangeCause::Deleted)]);
-    scene.deletion("db", "u", 6);
-    assert_eq!((scene.version("db"), scene.heard()), (None, vec![]));
-    scene.event("db", "new", 7);
-    scene.subscription.expect(&key("c", "db")).ended("u");
-    assert_eq!(scene.version("db").as_deref(), Some("7"), "another one is in its place");
-}
-
-/// Its server was put back, or a watch shows again what it was not allowed to show for a while.
-#[test]
-fn an_answer_that_tells_the_end_proves_nothing_where_the_watch_has_told_more_since() {
-    let scene = Scene::with_db("u");
-    let write = scene.subscription.expect(&key("c", "db"));
-    scene.list(&[("db", 5)], "5");
-    write.ended("u");
-    drop(write);
-    assert_eq!(scene.version("db").as_deref(), Some("5"));
-    let write = scene.subscription.expect(&key("c", "db"));
-    scene.deletion("db", "u", 6);
-    scene.event("db", "u", 7);
-    write.ended("u");
-    drop(write);
-    scene.event("db", "u", 8);
-    assert_eq!(scene.version("db").as_deref(), Some("8"));
-}
-
-#[test]
-fn a_read_that_finds_nothing_ends_what_was_known_when_it_was_sent() {
-    let scene = Scene::with_db("u");
-    let read = scene.subscription.expect(&key("c", "db"));
-    read.missing();
-    drop(read);
-    assert_eq!((scene.version("db"), scene.heard()), (None, vec![told("db", Some(5), None, ChangeCause::Deleted)]));
-    let read = scene.subscription.expect(&key("c", "db"));
-    scene.event("db", "new", 7);
-    read.missing();
-    drop(read);
-    assert_eq!(scene.version("db").as_deref(), Some("7"), "it came meanwhile");
-}
-
-#[test]
-fn what_has_ended_does_not_come_back_by_an_event_from_before() {
-    let scene = Scene::with_db("u");
-    scene.subscription.expect(&key("c", "db")).ended("u");
-    scene.heard();
-    scene.event("db", "u", 6);
-    assert_eq!((scene.version("db"), scene.heard()), (None, vec![]));
-    scene.list(&[("db", 5)], "5");
-    assert_eq!(scene.version("db").as_deref(), Some("5"), "its server was put back");
-}
-
-#[test]
-fn an_object_that_goes_while_its_successor_is_created_is_told() {
-    let scene = Scene::with_db("former");
-    // By an event.
-    let write = scene.subscription.expect(&key("c", "db"));
-    scene.deletion("db", "former", 6);
-    assert!(answered(write, object("db", "new", 7)));
-    assert_eq!(scene.heard(), [told("db", Some(6), None, ChangeCause::Deleted)]);
-    // By a list that began before the write.
-    scene.event("db", "new", 7);
-    scene.heard();
-    let listing = scene.stores.begin_list();
-    let write = scene.subscription.expect(&key("c", "db"));
-    listing.finish("8");
-    assert!(answered(write, object("db", "newest", 9)));
-    assert_eq!(scene.heard(), [told("db", Some(7), None, ChangeCause::Event)]);
-}
-
-/// Two sources want the same place: what one of them made there is gone, and the other's request is still under way.
-#[test]
-fn what_comes_and_goes_before_another_object_while_a_write_is_on_its_way_is_told() {
-    let ends: [fn(PendingWrite); 2] = [drop, |write| assert!(answered(write, object("db", "other", 7)))];
-    for end in ends {
-        let scene = Scene::new();
-        let write = scene.subscription.expect(&key("c", "db"));
-        scene.event("db", "one", 5);
-        scene.deletion("db", "one", 6);
-        scene.event("db", "other", 7);
-        assert_eq!(scene.heard(), []);
-        end(write);
-        assert_eq!(scene.heard(), [told("db", Some(5), Some(7), ChangeCause::Event)]);
-    }
-}
-
-#[test]
 fn other_subscribers_hear_of_a_write() {
     let scene = Scene::new();
     let (_other, heard) = listen(&scene.store);
     let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 6));
     assert_eq!(scene.heard(), []);
     assert_eq!(*heard.lock().unwrap(), [told("db", None, Some(6), ChangeCause::Write)]);
-}
-
-#[test]
-fn a_list_keeps_what_a_write_put_while_it_was_taken() {
-    let scene = Scene::new();
-    let listing = scene.stores.begin_list();
-    let _ = answered(scene.subscription.expect(&key("c", "new")), object("new", "u", 20));
-    let _ = answered(scene.subscription.expect(&key("c", "old")), object("old", "u", 8));
-    listing.finish("10");
-    assert_eq!(scene.version("new").as_deref(), Some("20"), "written after the list's version");
-    assert_eq!(scene.version("old"), None, "gone again before the list's version");
-    // Confirmed by nobody, and not in the next list either.
-    scene.list(&[], "30");
-    assert_eq!(scene.version("new"), None);
-}
-
-#[test]
-fn a_list_shows_that_the_server_has_lost_a_write() {
-    let scene = Scene::new();
-    scene.list(&[("db", 3)], "4");
-    let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 20));
-    scene.list(&[("db", 3)], "30");
-    assert_eq!(scene.version("db").as_deref(), Some("3"), "restored to a state from before the write");
-}
-
-#[test]
-fn an_answer_from_before_a_list_proves_nothing() {
-    let scene = Scene::new();
-    scene.list(&[("db", 3)], "4");
-    let write = scene.subscription.expect(&key("c", "db"));
-    scene.list(&[("db", 3)], "4");
-    assert!(answered(write, object("db", "u", 5)), "it is looked at again");
-    assert_eq!(scene.version("db").as_deref(), Some("3"), "a server that was restored meanwhile has lost it");
-    scene.event("db", "u", 5);
-    assert_eq!(scene.version("db").as_deref(), Some("5"), "any other server tells it");
-    let _ = answered(scene.subscription.expect(&key("c", "db")), object("db", "u", 7));
-    assert!(scene.store.has_untold_answer());
-    scene.event("db", "u", 7);
-    assert!(!scene.store.has_untold_answer());
 }
 
 /// A watch shows what it may not see any more as deleted, and so does a list.
@@ -499,21 +406,10 @@ fn what_was_asked_for_is_read_once_more_after_the_watch_showed_its_end() {
     assert!(store.is_empty() && is_unread());
 }
 
-#[test]
-fn in_another_history_a_version_is_no_proof_of_the_same_object() {
-    let scene = Scene::new();
-    scene.list(&[("db", 3)], "4");
-    scene.heard();
-    scene.store.doubt_versions();
-    scene.list(&[("db", 3)], "4");
-    scene.list(&[("db", 3)], "4");
-    assert_eq!(scene.heard(), [told("db", Some(3), Some(3), ChangeCause::Relist)], "told once");
-}
-
 /// A server that was restored may have passed the version that was heard, before anybody asks for it.
 #[test]
 fn an_object_that_is_not_newer_and_not_known_as_it_is_shown_is_of_another_history() {
-    let scene = Scene::with_db("u");
+    let scene = Scene::with_db();
     let is_other = |name: &str, uid: &str, version: u64| {
         let text = text("c", name, uid, version, None);
         scene.stores.contradict(&Parsed::read(&text).unwrap(), "6")
