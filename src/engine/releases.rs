@@ -268,8 +268,7 @@ mod tests {
     use super::*;
     use crate::engine::inventory::Inventory;
     use crate::engine::serving::{Next, Why};
-    use crate::engine::tests::{document, home_says, release, serving, serving_one, store, write};
-    use crate::release::waves::Underway;
+    use crate::engine::tests::{OFF, document, edited, home_says, release, serving, serving_one, store, wave, write};
 
     /// Its author takes it back in the middle of a wave, just before it would have come into force, or once it went back, and may
     /// write a comment with that. A process that starts may find a further edit in the file, which waits.
@@ -277,19 +276,18 @@ mod tests {
     async fn what_a_candidate_left_is_counted_once_the_file_has_the_document_before_again() {
         let (earlier, candidate) = ("earlier".to_owned(), document("first", "ServiceAccount", ""));
         let ledger = || Some(Ledger::new("before".to_owned(), vec!["earlier".to_owned()], 3));
-        let (wave, refused) = (|| Stage::Wave(Underway::default()), || Stage::Refused("it went back".to_owned()));
+        let refused = || Stage::Refused("it went back".to_owned());
         let both = || Some(vec![earlier.clone(), candidate.clone()]);
         // The stage and the ledger at home, and the documents that the losses of the file's are compared with.
         let rows = [
-            ("in a wave", wave(), None, Some(vec![candidate.clone()])),
-            ("in a wave, with the losses of an edit before", wave(), ledger(), both()),
+            ("in a wave", wave(0), None, Some(vec![candidate.clone()])),
+            ("in a wave, with the losses of an edit before", wave(0), ledger(), both()),
             ("released, and nowhere in force", Stage::Released, ledger(), both()),
             ("it went back, and not all of it is gone", refused(), ledger(), Some(vec![earlier.clone()])),
             ("it went back, and left nothing", refused(), None, None),
             ("every source was seen at its end", Stage::Released, None, None),
         ];
-        let further =
-            document("first", "ServiceAccount", "  status: {engineConditions: [], observedGeneration: Off}\n");
+        let further = document("first", "ServiceAccount", OFF);
         let of_each = |is_edited| rows.clone().map(|row| (is_edited, row));
         for (is_edited, (case, stage, ledger, former)) in of_each(false).into_iter().chain(of_each(true)) {
             let (mut engine, pipeline) = serving_one();
@@ -313,8 +311,7 @@ mod tests {
     /// store names a release that this process does not know.
     #[tokio::test]
     async fn what_home_has_not_recorded_yet_is_still_wanted_once_home_is_read_anew() {
-        let candidate = document("first", "ServiceAccount", "");
-        let wave = |wave| Some(Stage::Wave(Underway { wave, ..Underway::default() }));
+        let wave = |number| Some(wave(number));
         let rejected = || Some(Stage::Refused("a person rejected it".to_owned()));
         // What is wanted, what home says before and after, whether that is in the same term, and what is wanted then.
         let rows = [
@@ -328,10 +325,8 @@ mod tests {
             ("another term", wave(1), wave(0), wave(0), false, wave(0)),
         ];
         for (case, wanted, before, now, is_same_term, then) in rows {
-            let (mut engine, pipeline) = serving_one();
-            let in_force = pipeline.generation().mapping.text.clone();
-            write(&mut engine, candidate.clone());
-            let of = |stage: Option<Stage>| stage.map(|stage| release(&candidate, &in_force, stage, None));
+            let (mut engine, _, at) = edited("");
+            let of = |stage: Option<Stage>| stage.map(&at);
             home_says(&mut engine, of(before));
             engine.set_progress("first", of(wanted));
             let (number, asked) = (engine.shared.lease.number(), engine.releases.borrow().asked);
@@ -382,7 +377,7 @@ mod tests {
         let (mut engine, pipeline) = serving_one();
         let (in_force, candidate) = (pipeline.generation().mapping.text.clone(), "kind: Earlier".to_owned());
         write(&mut engine, document("first", "ServiceAccount", ""));
-        home_says(&mut engine, Some(release(&candidate, &in_force, Stage::Wave(Underway::default()), None)));
+        home_says(&mut engine, Some(release(&candidate, &in_force, wave(0), None)));
         let back = engine.progress("first").expect("it is to be recorded");
         assert!(matches!(back.stage, Stage::Refused(_)));
         assert_eq!(back.ledger.as_ref().map(|ledger| ledger.former.to_vec()), Some(vec![candidate]));
@@ -399,7 +394,7 @@ mod tests {
             let in_force = pipeline.generation().mapping.text.clone();
             write(&mut engine, document("first", "ServiceAccount", waves));
             let candidate = engine.catalog.mapping("first").expect("its file").mapping.clone();
-            let wave = release(&candidate.text, &in_force, Stage::Wave(Underway::default()), None);
+            let wave = release(&candidate.text, &in_force, wave(0), None);
             home_says(&mut engine, Some(wave.clone()));
             store(&pipeline, &wave.release);
             engine.judge_and_share();

@@ -5,7 +5,7 @@ use super::*;
 use crate::health::{self, Level};
 use crate::mapping::SourceClusters;
 use crate::release::ledger::Ledger;
-use crate::release::waves::Stage;
+use crate::release::waves::{Stage, Underway};
 use crate::server::metrics::Format;
 
 /// With these connections, the first one to its home.
@@ -54,6 +54,21 @@ pub(super) fn serving(more: &str) -> (Engine, Arc<Pipeline>) {
     (engine, pipeline)
 }
 
+/// The same, where the file holds another document by now; and the release of that, at a stage.
+pub(super) fn edited(more: &str) -> (Engine, Arc<Pipeline>, impl Fn(Stage) -> Progress) {
+    let (mut engine, pipeline) = serving(more);
+    let (in_force, candidate) = (pipeline.generation().mapping.text.clone(), document("first", "ServiceAccount", more));
+    write(&mut engine, candidate.clone());
+    (engine, pipeline, move |stage| release(&candidate, &in_force, stage, None))
+}
+
+/// What makes another text of a document, which tells its sources nothing.
+pub(super) const OFF: &str = "  status: {engineConditions: [], observedGeneration: Off}\n";
+
+pub(super) fn wave(wave: usize) -> Stage {
+    Stage::Wave(Underway { wave, ..Underway::default() })
+}
+
 /// How far the release of a candidate over this document is.
 pub(super) fn release(candidate: &str, in_force: &str, stage: Stage, ledger: Option<Ledger>) -> Progress {
     let (release, in_force) = (document_hash(candidate, in_force), document_hash(in_force, ""));
@@ -62,7 +77,12 @@ pub(super) fn release(candidate: &str, in_force: &str, stage: Stage, ledger: Opt
 
 /// The file holds this document.
 pub(super) fn write(engine: &mut Engine, text: String) {
-    let readable = [("first.yaml".to_owned(), text.into_bytes())].into();
+    write_all(engine, vec![("first.yaml", text)]);
+}
+
+/// These are all files.
+pub(super) fn write_all(engine: &mut Engine, files: Vec<(&str, String)>) {
+    let readable = files.into_iter().map(|(path, text)| (path.to_owned(), text.into_bytes())).collect();
     engine.files = Arc::new(Files { readable, ..Files::default() });
     engine.update();
 }
@@ -83,9 +103,8 @@ pub(super) fn home_says(engine: &mut Engine, progress: Option<Progress>) {
 
 #[tokio::test]
 async fn a_mapping_that_waits_for_the_edit_of_another_one_waits_also_while_its_target_is_read_anew() {
-    let edited = document("first", "ConfigMap", "  status: {engineConditions: [], observedGeneration: Off}\n");
-    let files = [("first.yaml", edited), ("second.yaml", document("second", "ServiceAccount", ""))];
-    let readable = files.into_iter().map(|(path, text)| (path.into(), text.into_bytes())).collect();
+    let edited = document("first", "ConfigMap", OFF);
+    let files = vec![("first.yaml", edited), ("second.yaml", document("second", "ServiceAccount", ""))];
     let store = || Inventory {
         mapping: "first".into(),
         document: document("first", "ConfigMap", "").into(),
@@ -94,8 +113,7 @@ async fn a_mapping_that_waits_for_the_edit_of_another_one_waits_also_while_its_t
     };
     let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
     let running = |engine: &Engine| engine.pipelines.keys().map(|slot| slot.mapping.clone()).collect::<Vec<_>>();
-    engine.files = Arc::new(Files { readable, ..Files::default() });
-    engine.update();
+    write_all(&mut engine, files);
     assert_eq!(running(&engine), ["first", "second"]);
     engine.learn(DEFAULT_TARGET.to_owned(), vec![Ok(store())]);
     engine.recorded(&Slot::of("first"), store());
@@ -190,8 +208,7 @@ async fn what_was_read_in_a_former_term_counts_no_more_where_it_is_told_in_the_n
 #[tokio::test]
 async fn a_removal_that_is_under_way_is_rehearsed_once_more_in_the_next_term() {
     let (mut engine, pipeline) = serving("  lifecycle: {onMappingRemoved: Delete}\n");
-    engine.files = Arc::default();
-    engine.update();
+    write_all(&mut engine, Vec::new());
     engine.in_force.remove("first").expect("it waits");
     engine.removed.insert("first".to_owned());
     engine.converge();
@@ -211,15 +228,11 @@ async fn a_mapping_that_is_removed_before_it_ran_is_forgotten() {
     let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
     let health = engine.shared.instruments.health.clone();
     let told = || health.standings().into_iter().find(|one| one.component == "mapping first").map(|one| one.condition);
-    let elsewhere = document("first", "ConfigMap", "  target: {cluster: elsewhere}\n");
-    let readable = [("first.yaml".to_owned(), elsewhere.into_bytes())].into();
-    engine.files = Arc::new(Files { readable, ..Files::default() });
-    engine.update();
+    write(&mut engine, document("first", "ConfigMap", "  target: {cluster: elsewhere}\n"));
     let condition = told().expect("it does not run");
     assert_eq!(condition.level, Level::Waiting);
     assert!(condition.message.contains("--connection elsewhere="), "{}", condition.message);
-    engine.files = Arc::default();
-    engine.update();
+    write_all(&mut engine, Vec::new());
     assert_eq!((told(), engine.catalog.mappings().count()), (None, 0));
 }
 
@@ -227,10 +240,7 @@ async fn a_mapping_that_is_removed_before_it_ran_is_forgotten() {
 async fn errors_in_documents_are_counted() {
     let (mut engine, _received) = engine(&[DEFAULT_TARGET]);
     let misspelt = document("first", "ConfigMap", "").replace("template:", "tempalte:");
-    let files = [("broken.yaml", "kind: {Mapping\n".to_owned()), ("first.yaml", misspelt)];
-    let readable = files.map(|(path, text)| (path.to_owned(), text.into_bytes())).into();
-    engine.files = Arc::new(Files { readable, ..Files::default() });
-    engine.update();
+    write_all(&mut engine, vec![("broken.yaml", "kind: {Mapping\n".to_owned()), ("first.yaml", misspelt)]);
     engine.tick();
     let metrics = engine.shared.instruments.metrics.encode(Format::OpenMetrics).expect("a text");
     assert!(metrics.contains("\nsync_engine_invalid_documents 2\n"), "{metrics}");

@@ -347,8 +347,9 @@ fn cannot_take_steps(in_force: &Mapping, candidate: &Mapping) -> Option<&'static
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::DEFAULT_TARGET;
-    use crate::engine::tests::{document, engine, home_says, release, serving, serving_one, store, write};
+    use crate::engine::tests::{
+        OFF, document, edited, home_says, release, serving, serving_one, store, wave, write, write_all,
+    };
     use crate::release::ledger::Ledger;
 
     /// The process before ended before it had recorded that, and what held the edit is mended meanwhile.
@@ -382,11 +383,8 @@ mod tests {
     /// It was read just before, and a person may approve the edit while another replica leads.
     #[tokio::test]
     async fn a_rejection_that_is_told_once_another_replica_leads_counts_for_nothing() {
-        let (mut engine, pipeline) = serving_one();
-        let in_force = pipeline.generation().mapping.text.clone();
-        let candidate = document("first", "ServiceAccount", "");
-        let rejected = Held { document: document_hash(&candidate, &in_force), ..Held::default() };
-        write(&mut engine, candidate);
+        let (mut engine, _, at) = edited("");
+        let rejected = Held { document: at(Stage::Released).release, ..Held::default() };
         engine.shared.lease.lose();
         engine.leadership();
         engine.reject_candidate("first", rejected);
@@ -398,11 +396,9 @@ mod tests {
     /// Home may not have recorded yet that it went back. What only the candidate made goes within the limits all the same.
     #[tokio::test]
     async fn a_candidate_that_is_rejected_once_it_went_back_keeps_the_ledger_of_that() {
-        let (mut engine, pipeline) = serving_one();
-        let in_force = pipeline.generation().mapping.text.clone();
-        let candidate = document("first", "ServiceAccount", "");
-        write(&mut engine, candidate.clone());
-        home_says(&mut engine, Some(release(&candidate, &in_force, Stage::Wave(Underway::default()), None)));
+        let (mut engine, _, at) = edited("");
+        let candidate = at(wave(0)).candidate;
+        home_says(&mut engine, Some(at(wave(0))));
         for why in ["it went back", "a person rejected it"] {
             engine.refuse_candidate("first", why);
             let refused = engine.progress("first").expect("it is to be recorded");
@@ -416,14 +412,10 @@ mod tests {
     #[tokio::test]
     async fn a_mended_text_waits_until_home_has_recorded_that_the_one_before_went_back() {
         let waves = "  release: {waves: [{percent: 50}, {percent: 100}]}\n";
-        let (mut engine, pipeline) = serving(waves);
-        let (in_force, candidate) =
-            (pipeline.generation().mapping.text.clone(), document("first", "ServiceAccount", waves));
-        write(&mut engine, candidate.clone());
-        home_says(&mut engine, Some(release(&candidate, &in_force, Stage::Wave(Underway::default()), None)));
+        let (mut engine, _, at) = edited(waves);
+        home_says(&mut engine, Some(at(wave(0))));
         engine.refuse_candidate("first", "it went back");
-        let off = "  status: {engineConditions: [], observedGeneration: Off}\n";
-        write(&mut engine, document("first", "ServiceAccount", &format!("{waves}{off}")));
+        write(&mut engine, document("first", "ServiceAccount", &format!("{waves}{OFF}")));
         let refused = engine.progress("first").filter(|refused| refused.ledger.is_some()).expect("a ledger");
         assert!(matches!(engine.next_step("first"), Next::GoesOn(Why::Unknown(_))));
         assert_eq!(engine.progress("first").as_ref(), Some(&refused), "nothing is to take its place");
@@ -435,7 +427,6 @@ mod tests {
     #[tokio::test]
     async fn another_text_takes_the_place_of_one_that_is_about_to_come_into_force_with_the_same_sources() {
         let waves = "  release: {waves: [{percent: 10}, {percent: 50}, {percent: 100}]}\n";
-        let wave = |wave| Stage::Wave(Underway { wave, ..Underway::default() });
         // What home has recorded, what is to be recorded, and the wave of the other text. There is no source: none begins.
         let rows = [
             (Some(wave(1)), wave(1), Some(1)),
@@ -448,8 +439,7 @@ mod tests {
             let (in_force, candidate) =
                 (pipeline.generation().mapping.text.clone(), document("first", "ServiceAccount", waves));
             let of = |stage| release(&candidate, &in_force, stage, None);
-            let off = "  status: {engineConditions: [], observedGeneration: Off}\n";
-            write(&mut engine, document("first", "ServiceAccount", &format!("{waves}{off}")));
+            write(&mut engine, document("first", "ServiceAccount", &format!("{waves}{OFF}")));
             home_says(&mut engine, recorded.clone().map(of));
             engine.set_progress("first", Some(of(wanted)));
             engine.next_step("first");
@@ -463,15 +453,13 @@ mod tests {
     /// counted, for who puts the file back.
     #[tokio::test]
     async fn a_removal_that_a_person_rejected_is_refused_as_an_edit_is() {
-        let text = document("first", "ConfigMap", "  lifecycle: {onMappingRemoved: Delete}\n");
+        let removal = "  lifecycle: {onMappingRemoved: Delete}\n";
+        let text = document("first", "ConfigMap", removal);
         for ledger in [None, Some(Ledger::new("before".to_owned(), vec!["earlier".to_owned()], 3))] {
-            let (mut engine, _) = engine(&[DEFAULT_TARGET]);
-            write(&mut engine, text.clone());
-            store(&engine.pipelines_of("first").next().expect("it runs").clone(), "");
+            let (mut engine, _) = serving(removal);
             let recorded = ledger.clone().map(|ledger| release(&text, "earlier", Stage::Released, Some(ledger)));
             home_says(&mut engine, recorded);
-            engine.files = Arc::default();
-            engine.update();
+            write_all(&mut engine, Vec::new());
             assert!(engine.in_force.contains_key("first") && engine.refusal("first").is_none());
             engine.refuse_candidate("first", "a person rejected it");
             let recorded = engine.progress("first");
@@ -488,8 +476,7 @@ mod tests {
     #[tokio::test]
     async fn a_removal_waits_until_home_has_told_what_a_person_rejected() {
         let (mut engine, _) = serving("  lifecycle: {onMappingRemoved: Delete}\n");
-        engine.files = Arc::default();
-        engine.update();
+        write_all(&mut engine, Vec::new());
         assert!(matches!(engine.next_step("first"), Next::GoesOn(Why::Unknown(_))));
         home_says(&mut engine, None);
         assert!(matches!(engine.next_step("first"), Next::Passes));
