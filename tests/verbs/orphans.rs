@@ -13,8 +13,8 @@ use sync_engine::sandbox::{ApiRef, Claim};
 use sync_engine::survey::Surveyor;
 use sync_engine::survey::orphans::orphans;
 
+use super::directory;
 use super::scene::{CONFIG_MAPS, Scene, THINGS};
-use super::{directory, shown_in};
 
 pub const MAPPING: &str = "\
 apiVersion: sync-engine.dev/v1alpha1
@@ -114,12 +114,10 @@ impl Scene {
 
     /// The same of a verb that takes its mappings in other words.
     pub fn told_of(&self, verb: &str, maps: &[&str], mapping: &str, target: &str, flags: &[&str]) -> String {
-        let kcp = self.kcp.kubeconfig(None);
-        let root = directory(&[("maps/a.yaml", mapping), ("kcp", &kcp), ("target", target)]);
-        let connections = ["--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
-        let arguments = [&[verb], maps, &connections, flags].concat();
-        // The servers stand in this process: they must go on meanwhile.
-        let said = tokio::task::block_in_place(|| shown_in(&root, &arguments));
+        for (name, text) in [("maps/a.yaml", mapping), ("target", target)] {
+            std::fs::write(self.root.path().join(name), text).expect("a file");
+        }
+        let said = self.said(&[&[verb], maps].concat(), flags);
         let said = said.replace(&self.placed(), "placed-acme").replace(&self.placed_of(&self.globex), "placed-globex");
         said.replace(&self.acme, "ACME").replace(&self.globex, "GLOBEX")
     }
@@ -157,11 +155,6 @@ async fn what_stands_for_nothing_is_listed_with_what_becomes_of_it() {
     // It is left alone, and needs nothing.
     scene.create("out");
     assert_eq!(scene.diff(MAPPING, &[]), "exit 0\nstderr:\nno difference\n");
-    let several =
-        "  target: {cluster: \"{{ 'edge' if source.metadata.name == 'b' else 'target' }}\", allowed: [target, edge]}\n";
-    let said = scene
-        .diff(&MAPPING.replace("  objects:", &format!("{several}  objects:")), &["--connection", "edge=ROOT/target"]);
-    assert!(said.contains("of its targets, `edge` is looked at alone"), "{said}");
     let (acme, globex) = (scene.acme.as_str(), scene.globex.as_str());
     // Its source is gone, and its workspace in order.
     scene.make(&made("gone", (acme, "gone", "u")));
@@ -202,10 +195,7 @@ async fn a_workspace_that_has_not_accepted_a_claim_is_looked_at_without_what_tha
     let mapping = MAPPING.replace("  objects:", related);
     let scene = Scene::set(&mapping, &[THINGS], &[Claim { group: "", resource: "secrets" }], &[]).await;
     scene.thing("a", json!({}));
-    let shown = |verb: &str| {
-        let flags = ["ROOT/maps", "--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
-        tokio::task::block_in_place(|| shown_in(&scene.root, &[&[verb], &flags[..]].concat()))
-    };
+    let shown = |verb: &str| scene.said(&[verb, "ROOT/maps"], &[]);
     assert_eq!(shown("orphans"), NONE);
     let diff = shown("diff");
     assert!(diff.starts_with("exit 1\n") && diff.contains("\n  ClaimNotAccepted: related object `password`"), "{diff}");
@@ -392,12 +382,8 @@ async fn a_mapping_without_a_file_is_read_from_its_state_store() {
     mapping `old`: its file is gone; its last document is read from the state store
     ");
     // The last file is gone as well.
-    let without_files = |flags: &[&str]| {
-        std::fs::create_dir_all(scene.root.path().join("none")).expect("a folder");
-        let connections = ["ROOT/none", "--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
-        let arguments = [&["orphans"][..], &connections, flags].concat();
-        tokio::task::block_in_place(|| shown_in(&scene.root, &arguments))
-    };
+    std::fs::create_dir(scene.root.path().join("none")).expect("a folder");
+    let without_files = |flags: &[&str]| scene.said(&["orphans", "ROOT/none"], flags);
     let found = without_files(&["--retained"]);
     assert!(found.starts_with("exit 0\n") && found.contains("SourceMissing"), "{found}");
     assert_snapshot!(without_files(&["--retained", "--engine-id", "other"]), @r"

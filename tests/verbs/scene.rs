@@ -5,8 +5,8 @@ use sync_engine::object::hash::tuple_hash;
 use sync_engine::sandbox::{ApiRef, Claim, Options, Sandbox, anything, resource_schema};
 use tempfile::TempDir;
 
-use super::directory;
 use super::program::Running;
+use super::{directory, shown_in};
 
 /// The kind of the sources.
 pub const THINGS: (&str, &str) = ("things", "Thing");
@@ -49,6 +49,12 @@ impl Scene {
 
     pub fn engine(&self, flags: &[&str]) -> Running {
         Running::engine(self.root.path(), flags)
+    }
+
+    /// What a verb prints. The servers are in this process: they must go on meanwhile.
+    pub fn said(&self, verb: &[&str], flags: &[&str]) -> String {
+        let connections = ["--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
+        tokio::task::block_in_place(|| shown_in(&self.root, &[verb, &connections, flags].concat()))
     }
 
     pub fn things(&self) -> ApiRef<'_> {

@@ -55,10 +55,7 @@ fn what_is_not_to_be_had_is_said() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_rights_that_rbac_does_not_print_are_named() {
     let scene = Scene::set(MAPPING, &[THINGS], &[], &[]).await;
-    let pull = || {
-        let flags = ["--schemas", "ROOT/schemas", "--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target"];
-        tokio::task::block_in_place(|| shown_in(&scene.root, &[&["schema", "pull", "ROOT/maps"], &flags[..]].concat()))
-    };
+    let pull = || scene.said(&["schema", "pull", "ROOT/maps"], &["--schemas", "ROOT/schemas"]);
     let denied = |what: &str| Failure::status(403, "Forbidden", format!("{what} is forbidden: no"));
     let refuse = |resource: &'static str| {
         let denied = denied(resource);

@@ -66,10 +66,8 @@ impl Scene {
     /// What the verb prints; names that differ from run to run are replaced.
     fn uninstall_at(&self, console: &str, flags: &[&str]) -> String {
         let placed = self.placed();
-        let connections =
-            ["--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target", "--connection", "edge=ROOT/edge"];
-        let flags = [&["uninstall", "--console", console], flags, &connections].concat();
-        let said = tokio::task::block_in_place(|| shown_in(&self.root, &flags));
+        let flags = [&["--connection", "edge=ROOT/edge"], flags].concat();
+        let said = self.said(&["uninstall", "--console", console], &flags);
         let urls = [(&self.target, "TARGET"), (&self.edge, "EDGE"), (&self.kcp, "KCP")];
         let said = urls.into_iter().fold(said, |said, (server, name)| said.replace(&server.url(), name));
         said.replace(&placed, "PLACED").replace(&self.acme, "ACME")
@@ -396,9 +394,7 @@ async fn the_targets_of_a_fleet_are_found_by_the_files() {
     let by_files = ["--mappings", "ROOT/maps", "--directory", "fleet=ROOT/fleet"];
     let both = left.uninstall(&[&["--delete"], &by_files[..]].concat());
     assert!(both.contains("delete 5 objects, release 2 sources"), "a connection leads there, too: {both}");
-    let connections = ["--kcp-kubeconfig", "ROOT/kcp", "--target-kubeconfig", "ROOT/target", "--console", "off"];
-    let flags = [&["uninstall", "--delete", "--yes"], &by_files[..], &connections].concat();
-    let said = tokio::task::block_in_place(|| shown_in(&left.root, &flags));
+    let said = left.said(&["uninstall", "--delete", "--yes", "--console", "off"], &by_files);
     assert_eq!(said, nothing_left("delete 5 objects, release 2 sources (fleet/edge.sandbox)"));
     assert_eq!(left.of_engine(), Vec::<String>::new());
 }
