@@ -5,7 +5,7 @@ use std::fs;
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use super::{GOOD, SOURCE, TEST, broken, directory, run, shown_in};
+use super::{GOOD, TEST, broken, directory, run, shown_in, tested};
 
 /// The good mapping with more to decide.
 fn deciding() -> String {
@@ -51,7 +51,7 @@ const MORE: &str = r"    - name: a plan and a name
 
 #[test]
 fn what_no_test_reaches_is_shown_where_it_stands() {
-    let root = directory(&[("maps/a.yaml", &deciding()), ("maps/a.test.yaml", CASES), ("maps/source.yaml", SOURCE)]);
+    let root = tested(&deciding(), CASES, &[]);
     assert_snapshot!(shown_in(&root, &["test", "ROOT/maps"]), @r#"
     exit 0
     sizes (ROOT/maps/a.test.yaml)
@@ -121,13 +121,7 @@ fn results_are_for_programs_too() {
     let last = MORE.find("    - name: large").expect("the last case");
     let test = format!("{CASES}      golden: golden.yaml\n{}", &MORE[last..]).replace("size: 3}\n", "size: 4}\n");
     let golden = "apiVersion: example.dev/v1\nkind: Cluster\nspec:\n  size: 2\n";
-    let files = [
-        ("maps/a.yaml", &*deciding()),
-        ("maps/a.test.yaml", &test),
-        ("maps/source.yaml", SOURCE),
-        ("maps/golden.yaml", golden),
-    ];
-    let root = directory(&files);
+    let root = tested(&deciding(), &test, &[("maps/golden.yaml", golden)]);
     assert_snapshot!("test-yaml", shown_in(&root, &["test", "ROOT/maps", "-o", "yaml"]));
     assert_snapshot!(shown_in(&root, &["test", "ROOT/maps", "-o", "table"]), @r"
     exit 1
@@ -155,7 +149,7 @@ fn mappings_that_cannot_be_used_are_for_programs_too() {
 fn a_source_that_must_be_left_alone_is() {
     let (head, _) = CASES.split_once("      expect:").expect("what it expects");
     let test = format!("{head}      leftAlone: true\n{MORE}      expect: {{objects.db: null}}\n");
-    let root = directory(&[("maps/a.yaml", &deciding()), ("maps/a.test.yaml", &test), ("maps/source.yaml", SOURCE)]);
+    let root = tested(&deciding(), &test, &[]);
     let shown = shown_in(&root, &["test", "ROOT/maps"]);
     let cases: Vec<_> = shown.lines().take_while(|line| !line.is_empty()).collect();
     assert_snapshot!(cases.join("\n"), @r"

@@ -231,15 +231,14 @@ fn explain_knows_every_word_it_lists() {
 
 #[test]
 fn explain_takes_reasons_and_alerts() {
-    assert_snapshot!(shown(&["explain", "TargetChanged"]), @"
+    let lines = ["explain TargetChanged", "explain syncenginemappingbroken"];
+    assert_snapshot!(said(&directory(&[]), lines), @"
     exit 0
     reason TargetChanged of the condition `Synced`: the connection leads to another cluster than before; the engine writes nothing
 
     What to do: give the right kubeconfig, or see Another target (docs/operations.md#another-target)
 
     To look: sync-engine status --reason TargetChanged; sync-engine trace MAPPING WORKSPACE NAMESPACE/NAME
-    ");
-    assert_snapshot!(shown(&["explain", "syncenginemappingbroken"]), @"
     exit 0
     alert SyncEngineMappingBroken
 
@@ -460,14 +459,20 @@ spec:
       source: {apiVersion: example.dev/v1, kind: Database, metadata: {name: b}}
 ";
 
+/// The test with its first case alone.
+fn first_case() -> &'static str {
+    TEST.split_once("    - name: does not").expect("the first case").0
+}
+
+/// A mapping with its test, the source of that, and what else they need.
+fn tested(mapping: &str, test: &str, more: &[(&str, &str)]) -> TempDir {
+    directory(&[&[("maps/a.yaml", mapping), ("maps/a.test.yaml", test), ("maps/source.yaml", SOURCE)], more].concat())
+}
+
 #[test]
 fn test_says_what_does_not_hold() {
-    let root = directory(&[
-        ("maps/a.yaml", GOOD),
-        ("maps/a.test.yaml", TEST),
-        ("maps/source.yaml", SOURCE),
-        ("maps/golden/a.yaml", "apiVersion: example.dev/v1\nkind: Cluster\nspec:\n  size: 2\n"),
-    ]);
+    let golden = "apiVersion: example.dev/v1\nkind: Cluster\nspec:\n  size: 2\n";
+    let root = tested(GOOD, TEST, &[("maps/golden/a.yaml", golden)]);
     assert_snapshot!("test-failing", shown_in(&root, &["test", "ROOT/maps"]));
 }
 
@@ -543,14 +548,7 @@ spec:
           type: object
           properties: {spec: {type: object, properties: {size: {type: integer, maximum: 2}, plan: {type: string}}}}
 ";
-    let (head, _) = TEST.split_once("    - name: does not").expect("the first case");
-    let files = [
-        ("maps/a.yaml", GOOD),
-        ("maps/a.test.yaml", head),
-        ("maps/source.yaml", SOURCE),
-        ("schemas/a.yaml", definition),
-    ];
-    let root = directory(&files);
+    let root = tested(GOOD, first_case(), &[("schemas/a.yaml", definition)]);
     for verb in
         ["test ROOT/maps --schemas ROOT/schemas", "render ROOT/maps --schemas ROOT/schemas -f ROOT/maps/source.yaml"]
     {
@@ -558,7 +556,7 @@ spec:
         let why = "spec.size: Invalid value: 3: spec.size in body should be less than or equal to 2";
         assert!(said.starts_with("exit 1\n") && said.contains(why), "{said}");
     }
-    let other = head
+    let other = first_case()
         .replace("source: source.yaml", "source: {apiVersion: example.dev/v2, kind: Database, metadata: {name: a}}");
     let related = "    - name: reads
       source: source.yaml
@@ -603,8 +601,8 @@ fn what_every_target_would_refuse_fails() {
 ";
     let mapping = GOOD.replace("  status:\n", more);
     let source = SOURCE.replace("{size: 3}", "{size: 3, user: 'Ann B.'}");
-    let (head, _) = TEST.split_once("    - name: does not").expect("the first case");
-    let root = directory(&[("maps/a.yaml", &mapping), ("maps/a.test.yaml", head), ("maps/source.yaml", &source)]);
+    let root =
+        directory(&[("maps/a.yaml", &mapping), ("maps/a.test.yaml", first_case()), ("maps/source.yaml", &source)]);
     for verb in ["test ROOT/maps", "render ROOT/maps -f ROOT/maps/source.yaml"] {
         let said = said(&root, [verb]);
         let why = [
@@ -640,8 +638,7 @@ fn a_claim_that_the_export_among_the_schemas_lacks_is_reported() {
 
 #[test]
 fn what_is_half_rendered_is_no_golden() {
-    let (head, _) = TEST.split_once("    - name: does not").expect("the first case");
-    let (head, _) = head.split_once("      expect:").expect("what it expects");
+    let (head, _) = TEST.split_once("      expect:").expect("the first case");
     let test = format!("{head}      golden: golden/new.yaml\n");
     let nameless = SOURCE.replace("spec: {size: 3}", "spec: {}");
     let root = directory(&[("maps/a.yaml", GOOD), ("maps/a.test.yaml", &test), ("maps/source.yaml", &nameless)]);
@@ -697,13 +694,7 @@ fn a_case_that_shows_nothing_fails() {
     ];
     let status = "{type: object, properties: {phase: {type: string}, size: {type: integer}}}";
     let sizes = SIZES.replace("        properties:\n", &format!("        properties:\n          status: {status}\n"));
-    let files = [
-        ("maps/a.yaml", waiting.as_str()),
-        ("maps/a.test.yaml", &test.concat()),
-        ("maps/source.yaml", SOURCE),
-        ("schemas/a.yaml", &sizes),
-    ];
-    let root = directory(&files);
+    let root = tested(&waiting, &test.concat(), &[("schemas/a.yaml", &sizes)]);
     assert_snapshot!(shown_in(&root, &["test", "ROOT/maps", "--schemas", "ROOT/schemas", "--update"]), @r#"
     exit 1
     sizes (ROOT/maps/a.test.yaml)
@@ -734,16 +725,14 @@ fn a_case_that_shows_nothing_fails() {
 
 #[test]
 fn a_test_reads_and_writes_nothing_outside_of_its_folder() {
-    let (head, _) = TEST.split_once("    - name: does not").expect("the first case");
-    let root = directory(&[("maps/a.yaml", GOOD), ("maps/source.yaml", SOURCE), ("private.yaml", SOURCE)]);
+    let root = tested(GOOD, TEST, &[("private.yaml", SOURCE)]);
     std::os::unix::fs::symlink("../private.yaml", root.path().join("maps/link.json")).expect("a link");
     std::os::unix::fs::symlink("..", root.path().join("maps/.above")).expect("a link");
     let private = root.path().join("private.yaml");
     let absolute = private.display().to_string();
     for name in [absolute.as_str(), "../private.yaml", "link.json", ".above/private.yaml", ".above/new.yaml"] {
-        for test in
-            [format!("{head}      golden: {name}\n"), TEST.replace("source: source.yaml", &format!("source: {name}"))]
-        {
+        let golden = format!("{}      golden: {name}\n", first_case());
+        for test in [golden, TEST.replace("source: source.yaml", &format!("source: {name}"))] {
             assert!(test.contains(name), "{test}");
             fs::write(root.path().join("maps/a.test.yaml"), test).expect("a test");
             let said = shown_in(&root, &["test", "ROOT/maps", "--update"]);
@@ -756,9 +745,8 @@ fn a_test_reads_and_writes_nothing_outside_of_its_folder() {
 
 #[test]
 fn update_writes_golden_files_that_hold_from_then_on() {
-    let (head, _) = TEST.split_once("    - name: does not").expect("the first case");
-    let test = format!("{head}      golden: golden/new.yaml\n");
-    let root = directory(&[("maps/a.yaml", GOOD), ("maps/a.test.yaml", &test), ("maps/source.yaml", SOURCE)]);
+    let test = format!("{}      golden: golden/new.yaml\n", first_case());
+    let root = tested(GOOD, &test, &[]);
     assert_snapshot!(shown_in(&root, &["test", "ROOT/maps"]), @r"
     exit 1
     sizes (ROOT/maps/a.test.yaml)

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::program::{self, Running};
-use super::{GOOD, ROOT, SOURCE, TEST, broken, directory};
+use super::{GOOD, ROOT, SOURCE, broken, first_case, tested};
 
 fn start(arguments: &[&str]) -> Running {
     Running::start(&mut program::command(Path::new(ROOT), arguments))
@@ -12,8 +12,7 @@ fn start(arguments: &[&str]) -> Running {
 
 #[test]
 fn validate_render_and_test_follow_the_files() {
-    let (passing, _) = TEST.split_once("    - name: does not").expect("the first case");
-    let root = directory(&[("maps/a.yaml", GOOD), ("maps/a.test.yaml", passing), ("maps/source.yaml", SOURCE)]);
+    let root = tested(GOOD, first_case(), &[]);
     let path = |name: &str| root.path().join(name).display().to_string();
     let (maps, mapping, source) = (path("maps"), path("maps/a.yaml"), path("maps/source.yaml"));
     let validate = start(&["validate", &mapping, "--watch"]);
