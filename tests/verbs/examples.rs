@@ -8,7 +8,6 @@ use super::{ROOT, program, read, run, shown};
 /// A folder, and where its parts stand.
 struct Example {
     name: String,
-    mappings: String,
     schemas: String,
     /// Objects, tests and the operator.
     examples: String,
@@ -26,14 +25,11 @@ fn examples() -> Vec<Example> {
 impl Example {
     /// The first example has its parts where the program's defaults look; the others stand for themselves.
     fn named(name: String) -> Self {
-        let (mappings, schemas, examples) = match name.as_str() {
-            "mongodb" => ("mappings".to_owned(), "schemas/mongodb".to_owned(), "examples/mongodb".to_owned()),
-            _ => {
-                let part = |part: &str| format!("examples/{name}/{part}");
-                (part("mappings"), part("schemas"), part("examples"))
-            }
+        let (schemas, examples) = match name.as_str() {
+            "mongodb" => ("schemas/mongodb".to_owned(), "examples/mongodb".to_owned()),
+            _ => (format!("examples/{name}/schemas"), format!("examples/{name}/examples")),
         };
-        Self { name, mappings, schemas, examples }
+        Self { name, schemas, examples }
     }
 }
 
@@ -61,6 +57,7 @@ fn there_are_many_and_the_index_names_each() {
     }
 }
 
+/// A kind that it reads or writes, and that no schema describes, would be a warning.
 #[test]
 fn each_validates_without_a_word() {
     for Example { name, .. } in examples() {
@@ -110,33 +107,6 @@ fn each_is_played_whole() {
         assert!(text.contains(all), "{name}: {text}");
         for word in ["not played", "cannot go on", "keeps what ran", "error"] {
             assert!(!text.contains(word), "{name}: {text}");
-        }
-    }
-}
-
-/// Schemas are what the mapping is checked against: without one, nothing would be wrong with anything.
-#[test]
-fn each_has_schemas_for_all_that_it_reads_and_writes() {
-    for Example { name, mappings, schemas, .. } in examples() {
-        let mut definitions = read(format!("{schemas}/crd.yaml"));
-        if !FLEETS.contains(&name.as_str()) {
-            definitions += &read(format!("{schemas}/apiresourceschema.yaml"));
-        }
-        let files = fs::read_dir(Path::new(ROOT).join(mappings)).expect("the mappings");
-        let mappings: String = files.map(|file| read(file.expect("an entry").path())).collect();
-        let kinds: Vec<&str> = mappings
-            .lines()
-            .filter_map(|line| line.strip_prefix("        kind: "))
-            .filter(|kind| {
-                !["ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Secret", "ResourceQuota"].contains(kind)
-            })
-            .collect();
-        assert!(!kinds.is_empty(), "{name} writes something");
-        for kind in kinds {
-            assert!(
-                definitions.contains(&format!("kind: {kind},")) || definitions.contains(&format!("kind: {kind}\n")),
-                "{schemas}/crd.yaml lacks {kind}"
-            );
         }
     }
 }
