@@ -84,14 +84,6 @@ async fn objects_are_created_read_patched_applied_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_kind_that_is_not_served_is_no_missing_object() {
-    let (_sandbox, endpoint) = sandbox().await;
-    let path = ApiPath::object(&resource("databases.v1.example.com"), "default", "a").unwrap();
-    let error = endpoint.get(&path).await.unwrap_err();
-    assert!(error.kind_not_served() && !error.is_not_found_of("a"), "{error}");
-}
-
-#[tokio::test]
 async fn lost_answers_and_servers_that_are_away_are_told_apart() {
     let (mut sandbox, endpoint) = sandbox().await;
     let collection = ApiPath::collection(&resource("configmaps.v1"), "default").unwrap();
