@@ -254,22 +254,21 @@ async fn a_new_connection_carries_no_request_before_it_says_that_it_leads_to_the
     assert_eq!(switch.heard(), all("right", &[LOOK, CREATE]));
 }
 
+/// What is missing there is no evidence, whatever it is called.
 #[tokio::test]
 async fn nothing_is_read_over_a_connection_that_leads_elsewhere() {
-    let switch = Switch::start().await;
-    switch.lead_to("wrong");
-    let path = ApiPath::object(&resource("configmaps.v1"), "default", "a").unwrap();
-    let error = switch.endpoint.get(&path).await.unwrap_err();
-    assert!(error.is_not_permitted(), "{error}");
-    assert_eq!(switch.heard(), all("wrong", &[LOOK]), "a missing object elsewhere is no evidence");
-}
-
-#[tokio::test]
-async fn what_says_which_cluster_a_connection_leads_to_is_not_what_a_request_asked_for() {
-    let switch = Switch::start().await;
-    switch.lead_to("empty");
-    let path = ApiPath::object(&resource("configmaps.v1"), "default", "default").unwrap();
-    let error = switch.endpoint.get(&path).await.unwrap_err();
-    assert!(error.is_not_permitted(), "a missing namespace `default` is no missing object of this name: {error}");
-    assert_eq!(switch.heard(), all("empty", &[LOOK, "GET /api/v1/namespaces/default"]), "nothing else was asked");
+    // Where it leads, the object that is asked for, and what arrives there.
+    let rows = [
+        ("wrong", "a", &[LOOK][..]),
+        // A missing namespace `default` is no missing object of this name.
+        ("empty", "default", &[LOOK, "GET /api/v1/namespaces/default"]),
+    ];
+    for (cluster, name, heard) in rows {
+        let switch = Switch::start().await;
+        switch.lead_to(cluster);
+        let path = ApiPath::object(&resource("configmaps.v1"), "default", name).unwrap();
+        let error = switch.endpoint.get(&path).await.unwrap_err();
+        assert!(error.is_not_permitted(), "{cluster}: {error}");
+        assert_eq!(switch.heard(), all(cluster, heard));
+    }
 }
