@@ -12,7 +12,7 @@ use sync_engine::multicluster::registry::{ClustersOf, WatchScope};
 use sync_engine::multicluster::store::ChangeCause;
 use sync_engine::multicluster::watch::{Selectors, Watch, WatchState, Watches};
 use sync_engine::multicluster::{ApiPath, Body};
-use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox, Verb, anything, definition, resource_schema};
+use sync_engine::sandbox::{ApiRef, Failure, Fault, Options, Sandbox, Verb, anything, resource_schema};
 
 use crate::multicluster::scene::{Folder, cluster, connection, key, plain_scope, resource, until, until_state};
 
@@ -40,8 +40,12 @@ impl Scene {
     }
 
     fn create(&self, name: &str) {
+        self.create_with(name, "1");
+    }
+
+    fn create_with(&self, name: &str, value: &str) {
         let object = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "1"},
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": value},
             "metadata": {"name": name, "namespace": "default"},
         });
         self.sandbox.create(CONFIG_MAPS, &object).expect("created");
@@ -183,11 +187,7 @@ async fn of_large_objects_the_metadata_is_listed_and_each_is_measured_once_it_is
     const NUMBER: usize = 40;
     let scene = Scene::new().await;
     for number in 0..NUMBER {
-        let object = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "x".repeat(900_000)},
-            "metadata": {"name": format!("large-{number}"), "namespace": "default"},
-        });
-        scene.sandbox.create(CONFIG_MAPS, &object).expect("created");
+        scene.create_with(&format!("large-{number}"), &"x".repeat(900_000));
     }
     scene.create("small");
     let watch = scene.synced_of("configmaps.v1", Selectors { outlines: true, ..Selectors::default() }).await;
@@ -270,25 +270,6 @@ async fn an_event_of_another_history_has_every_watch_of_the_server_listed() {
     scene.sandbox.create(ApiRef { cluster: "", resource: "secrets.v1" }, &secret).expect("created");
     until(secrets.store(), "s", |store| store.len() == 1).await;
     assert_eq!(lists(), 1, "though no event of a secret went back");
-}
-
-#[tokio::test]
-async fn an_api_that_comes_later_is_found_and_one_that_goes_is_no_deletion() {
-    let scene = Scene::new().await;
-    let definitions = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
-    let things = ApiRef { cluster: "", resource: "things.v1.example.com" };
-    let watch = scene.watches.acquire(&scene.scope, &resource("things.v1.example.com"), &Selectors::default());
-    until_state(&watch, "not served", |state| *state == WatchState::NotServed).await;
-    assert!(!watch.is_synced());
-    scene
-        .sandbox
-        .create(definitions, &definition("things.v1.example.com", "Thing", &anything()))
-        .expect("a definition");
-    until_state(&watch, "synced", |state| *state == WatchState::Synced).await;
-    let thing =
-        json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "default"}});
-    scene.sandbox.create(things, &thing).expect("a thing");
-    until(watch.store(), "a", |store| store.len() == 1).await;
 }
 
 #[tokio::test]
@@ -381,11 +362,7 @@ async fn own_writes_are_not_told_whichever_way_they_race() {
 async fn long_objects_and_long_lines_arrive_whole() {
     let scene = Scene::new().await;
     let long = "é\"\\\n".repeat(40_000);
-    let object = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "long", "namespace": "default"},
-        "data": {"key": long},
-    });
-    scene.sandbox.create(CONFIG_MAPS, &object).expect("created");
+    scene.create_with("long", &long);
     let watch = scene.synced().await;
     assert_eq!(value(&watch, "long").as_deref(), Some(long.as_str()));
     scene.edit("long", &"x".repeat(400_000));
