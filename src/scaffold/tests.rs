@@ -47,22 +47,24 @@ fn file<'k>(kit: &'k Kit, path: &str) -> &'k str {
     found.map(|(_, content)| content.as_str()).unwrap_or_else(|| panic!("no {path}"))
 }
 
+fn assert_nothing_is_wrong_with(kit: &Kit, mapping: &str) {
+    let mut schemas = Schemas::default();
+    for path in ["schemas/apiresourceschema.yaml", "schemas/crd.yaml"] {
+        assert!(schemas.add_file(file(kit, path).as_bytes()).is_empty(), "{path}");
+    }
+    let outcome = compile(&yaml::parse_one(file(kit, mapping)).expect("a document"));
+    assert_eq!(outcome.findings, []);
+    let Some(Compiled::Mapping(mapping)) = outcome.compiled else { panic!("no mapping") };
+    assert_eq!(check(&mapping, &schemas), []);
+}
+
 #[test]
 fn a_mapping_is_made_that_nothing_is_wrong_with() {
     let kit = made(definition(), &Wishes::default()).expect("a kit");
     insta::assert_snapshot!(file(&kit, "mappings/cache.yaml"));
     insta::assert_snapshot!("operator", file(&kit, "examples/operator.yaml"));
     insta::assert_snapshot!("example", file(&kit, "examples/cache.yaml"));
-    let mut schemas = Schemas::default();
-    for path in ["schemas/apiresourceschema.yaml", "schemas/crd.yaml"] {
-        assert!(schemas.add_file(file(&kit, path).as_bytes()).is_empty(), "{path}");
-    }
-    let document = yaml::parse_one(file(&kit, "mappings/cache.yaml")).expect("a document");
-    let outcome = compile(&document);
-    assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
-    let Some(Compiled::Mapping(mapping)) = outcome.compiled else { panic!("no mapping") };
-    let findings = check(&mapping, &schemas);
-    assert!(findings.is_empty(), "{findings:#?}");
+    assert_nothing_is_wrong_with(&kit, "mappings/cache.yaml");
 }
 
 /// The lines of a file from the one that starts with `first` on, up to an empty line.
@@ -204,13 +206,7 @@ fn what_would_reach_everywhere_without_a_value_is_written() {
     assert!(mapping.contains("includedNamespaces: \"${{ [placement.namespace] }}\""), "{mapping}");
     let kept: Vec<String> = kit.kept.iter().map(ToString::to_string).collect();
     assert_eq!(kept, ["spec.includeClusterResources", "spec.includedNamespaces"]);
-    let mut schemas = Schemas::default();
-    for path in ["schemas/apiresourceschema.yaml", "schemas/crd.yaml"] {
-        assert!(schemas.add_file(file(&kit, path).as_bytes()).is_empty(), "{path}");
-    }
-    let outcome = compile(&yaml::parse_one(mapping).expect("a document"));
-    let Some(Compiled::Mapping(mapping)) = outcome.compiled else { panic!("{:#?}", outcome.findings) };
-    assert_eq!(check(&mapping, &schemas), []);
+    assert_nothing_is_wrong_with(&kit, "mappings/backup.yaml");
 }
 
 /// Of an operator that is not known, they are a comment.

@@ -254,13 +254,8 @@ async fn what_is_no_kcp_and_what_is_away_is_said() {
     scene.manager.run([export("things", None)]);
     insta::assert_snapshot!(scene.complaint().await, @"APIExport things of kcp: cannot reach URL/apis/apis.kcp.io/v1alpha1/apiexportendpointslices: connection refused: is the server running, and is the address right?");
     scene.manager.run(NOBODY);
-    let other = SourceClusters::ApiExport(ApiExportRef {
-        connection: "kpc".into(),
-        path: None,
-        name: "things".into(),
-        endpoint_slice: None,
-    });
-    scene.manager.run([other]);
+    let other = ApiExportRef { connection: "kpc".into(), path: None, name: "things".into(), endpoint_slice: None };
+    scene.manager.run([SourceClusters::ApiExport(other)]);
     insta::assert_snapshot!(scene.complaint().await, @"APIExport things of kpc: there is no connection `kpc` (there are: kcp); add `--connection kpc=PATH[#CONTEXT]`");
     scene.manager.run([SourceClusters::Provider("edge".into())]);
     insta::assert_snapshot!(scene.complaint().await, @"ClusterProvider edge: there is no good document of the ClusterProvider `edge`: add it, correct its errors (the log and `/readyz?verbose` tell them), or correct the name in the mapping");

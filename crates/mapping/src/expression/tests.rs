@@ -263,21 +263,16 @@ fn short_hash_is_stable_for_ever() {
 
 #[test]
 fn names_for_kubernetes() {
-    let cases = [
-        ("my-db", "my-db"),
-        ("My_DB", "my-db"),
-        ("a__b", "a-b"),
-        ("a--b", "a--b"),
-        ("-a-", "a"),
-        ("grüße", "gr-e"),
-        ("a.b", "a-b"),
-        ("!!!", "x"),
-        ("", "x"),
-    ];
-    for (text, label) in cases {
-        assert_eq!(evaluate(&format!("{text:?} | dns_label")), Ok(Evaluated::Value(json!(label))), "{text}");
-    }
     gives(&[
+        ("'my-db' | dns_label", json!("my-db")),
+        ("'My_DB' | dns_label", json!("my-db")),
+        ("'a__b' | dns_label", json!("a-b")),
+        ("'a--b' | dns_label", json!("a--b")),
+        ("'-a-' | dns_label", json!("a")),
+        ("'grüße' | dns_label", json!("gr-e")),
+        ("'a.b' | dns_label", json!("a-b")),
+        ("'!!!' | dns_label", json!("x")),
+        ("'' | dns_label", json!("x")),
         ("'abc-def' | dns_label(4)", json!("abc")),
         ("'A.b..C_d.' | dns_subdomain", json!("a.b.c-d")),
         ("'a.b' | dns_subdomain(2)", json!("a")),
