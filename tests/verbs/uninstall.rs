@@ -183,27 +183,20 @@ async fn delete_leaves_nothing_of_the_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn release_leaves_the_objects_and_nothing_of_the_engine() {
-    let left = Scene::behind(MAPPING, &[]).await;
-    let placed = left.placed();
-    let said = left.uninstall(&["--release", "--yes"]);
-    assert_eq!(said, nothing_left("release 5 objects, release 2 sources (target)"));
-    for (api, name) in [(CONFIG_MAPS, "a"), (CONFIG_MAPS, "common"), (SECRETS, "a"), (SECRETS, "b")] {
-        assert!(left.target.get(api, &placed, name).is_some(), "{name}");
-    }
-    assert_eq!(left.of_engine(), Vec::<String>::new());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_that_its_rule_orphans_is_released() {
+async fn what_is_released_by_the_flag_or_by_its_rule_stays_and_nothing_of_the_engine() {
     let orphaned = MAPPING.replace("    - id: login\n", "    - id: login\n      delete: {policy: Orphan}\n");
-    let left = Scene::behind(&orphaned, &[]).await;
-    let placed = left.placed();
-    let said = left.uninstall(&["--delete", "--yes"]);
-    assert!(said.contains("delete 3 objects, release 2 objects, release 2 sources"), "{said}");
-    assert!(said.ends_with("left: nothing\n"), "{said}");
-    assert!(left.target.get(SECRETS, &placed, "a").is_some() && left.target.get(CONFIG_MAPS, &placed, "a").is_none());
-    assert_eq!(left.of_engine(), Vec::<String>::new());
+    // The mapping, the flag, what is done, and whether the ConfigMaps stay as the Secrets do.
+    for (mapping, flag, done, stay) in [
+        (MAPPING, "--release", "release 5 objects, release 2 sources (target)", true),
+        (&orphaned, "--delete", "delete 3 objects, release 2 objects, release 2 sources (target)", false),
+    ] {
+        let left = Scene::behind(mapping, &[]).await;
+        assert_eq!(left.uninstall(&[flag, "--yes"]), nothing_left(done));
+        let stands = |api, name| left.target.get(api, &left.placed(), name).is_some();
+        assert!(stands(SECRETS, "a") && stands(SECRETS, "b"), "{flag}");
+        assert_eq!([stands(CONFIG_MAPS, "a"), stands(CONFIG_MAPS, "common")], [stay, stay], "{flag}");
+        assert_eq!(left.of_engine(), Vec::<String>::new(), "{flag}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
