@@ -89,7 +89,7 @@ fn a_fleet_has_every_kind_of_provider() {
 
 #[test]
 fn each_renders_what_its_tests_say_and_they_reach_all_of_it() {
-    // The tests of the first one are run, and told in full, by tests/verbs/main.rs.
+    // The tests of the first one are run by tests/verbs/main.rs.
     for Example { name, .. } in examples().into_iter().filter(|one| one.name != "mongodb") {
         let output = program::output(&Path::new(ROOT).join(folder(&name)), &["test", "--min-coverage", "100"]);
         let said = program::text(&output);
