@@ -148,38 +148,34 @@ async fn answer(client: TlsStream<TcpStream>, to: u16, most: u32, leave: &Notify
     }
 }
 
-#[tokio::test]
-async fn a_server_that_speaks_no_http2_is_watched_all_the_same() {
+/// So many watches of a server with these protocols, which gives so many answers at a time over HTTP/2, after an event.
+async fn watched(protocols: &[&[u8]], most: u32, number: usize) -> (Sandbox, Relay, Vec<Arc<Watch>>) {
     let sandbox = Options::kubernetes().start().await.expect("a sandbox");
-    let (tls, kubeconfig) = encrypted(&sandbox, &[]);
-    let relay = Relay::start(port(&sandbox), Some((tls, 1))).await;
-    let watches = relay.watches(&kubeconfig, port(&sandbox), 8).await;
+    let (tls, kubeconfig) = encrypted(&sandbox, protocols);
+    let relay = Relay::start(port(&sandbox), Some((tls, most))).await;
+    let watches = relay.watches(&kubeconfig, port(&sandbox), number).await;
     create(&sandbox, "first");
     until(watches[7].store(), "an object", |store| store.len() == 1).await;
+    (sandbox, relay, watches)
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_no_http2_is_watched_all_the_same() {
+    let (_sandbox, relay, _watches) = watched(&[], 1, 8).await;
     let connections = relay.connections.load(Ordering::SeqCst);
     assert_eq!(connections, 9, "one that found out, and one for each list, which its watch goes on to use");
 }
 
 #[tokio::test]
 async fn a_server_is_asked_for_no_more_streams_than_it_allows() {
-    let sandbox = Options::kubernetes().start().await.expect("a sandbox");
-    let (tls, kubeconfig) = encrypted(&sandbox, &[b"h2", b"http/1.1"]);
-    let relay = Relay::start(port(&sandbox), Some((tls, 10))).await;
-    let watches = relay.watches(&kubeconfig, port(&sandbox), 25).await;
+    let (_sandbox, relay, _watches) = watched(&[b"h2", b"http/1.1"], 10, 25).await;
     assert_eq!(relay.connections.load(Ordering::SeqCst), 4, "one for lists, three for the watches");
-    create(&sandbox, "first");
-    until(watches[7].store(), "an object", |store| store.len() == 1).await;
 }
 
 /// So does a kube-apiserver that is about to stop, or that spreads its clients (`--goaway-chance`).
 #[tokio::test]
 async fn a_server_that_takes_no_more_requests_over_a_connection_is_watched_over_another_at_once() {
-    let sandbox = Options::kubernetes().start().await.expect("a sandbox");
-    let (tls, kubeconfig) = encrypted(&sandbox, &[b"h2", b"http/1.1"]);
-    let relay = Relay::start(port(&sandbox), Some((tls, 10))).await;
-    let watches = relay.watches(&kubeconfig, port(&sandbox), 8).await;
-    create(&sandbox, "first");
-    until(watches[7].store(), "an object", |store| store.len() == 1).await;
+    let (sandbox, relay, watches) = watched(&[b"h2", b"http/1.1"], 10, 8).await;
     relay.leave.notify_waiters();
     let endpoint = watches[7].endpoint().clone();
     let selectors = Selectors { label: "app=a7".to_owned(), ..Selectors::default() };
