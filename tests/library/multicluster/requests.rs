@@ -99,8 +99,6 @@ async fn lost_answers_and_servers_that_are_away_are_told_apart() {
     sandbox.disconnect().await;
     let away = endpoint.create(&collection, "me", body("b", "1")).await.unwrap_err();
     assert!(matches!(away, RequestError::Unreachable { .. }), "{away}");
-    let url = endpoint.url().to_owned();
-    insta::assert_snapshot!(away.to_string().replace(&url, "URL"), @"cannot reach URL/api/v1/namespaces/default/configmaps: connection refused: is the server running, and is the address right?");
 }
 
 #[tokio::test]
