@@ -175,12 +175,6 @@ fn a_hub_lets_its_list_of_clusters_be_read_and_each_cluster_its_sources() {
 }
 
 #[test]
-fn plurals_are_those_of_kubernetes() {
-    let plurals = ["NetworkPolicy", "Ingress", "Deployment"].map(|kind| Kind::new("", "v1", kind).plural());
-    assert_eq!(plurals, ["networkpolicies", "ingresses", "deployments"]);
-}
-
-#[test]
 fn documents_grant_what_is_listed() {
     let rules = [
         Rule { namespace: Some("notes".to_owned()), ..rule("", "configmaps", &["get"], "") },

@@ -75,12 +75,14 @@ fn plurals_fit_their_kinds() {
     };
     for (plural, kind) in [
         ("secrets", "Secret"),
+        ("deployments", "Deployment"),
         ("networkpolicies", "NetworkPolicy"),
-        ("mongodbcommunity", "MongoDBCommunity"),
         ("ingresses", "Ingress"),
     ] {
+        assert_eq!(Kind::new("", "v1", kind).plural(), plural);
         assert!(fits(plural, kind), "{plural}");
     }
+    assert!(fits("mongodbcommunity", "MongoDBCommunity"), "a definition may choose another");
     for (plural, kind) in [("secrets", "ConfigMap"), ("podtemplates", "Pod"), ("pods", "")] {
         assert!(!fits(plural, kind), "{plural}");
     }
