@@ -118,7 +118,7 @@ impl Case<'_> {
                 Ok(ObjectState::OursOfEarlier(copy)) => of_earlier.then_some(copy),
                 _ => None,
             };
-            let exists = copy.is_some_and(|copy| !copy.is_deleting());
+            let exists = copy.is_some_and(|copy| !copy.is_deleting() && !self.is_in_doubt(copy));
             let is_optional = matches!(one.original, State::Missing) && of.on_missing == RelatedMissing::Skip;
             if exists || is_optional {
                 return None;
@@ -138,6 +138,11 @@ impl Case<'_> {
         others.or_else(|| missing(own?))
     }
 
+    /// Whether a deletion without an answer may have taken an object away, or may do so yet: until it is written once more.
+    fn is_in_doubt(self, standing: &TargetObject) -> bool {
+        self.observed.answers.unanswered.contains(&standing.reference)
+    }
+
     fn unready(self, rule: &ObjectRule, id: &str, item: Option<&Arc<Value>>) -> Option<Reason> {
         let Self { mapping, observed, rendering } = self;
         let what = live::what(id);
@@ -147,6 +152,9 @@ impl Case<'_> {
         let Some(standing) = standing.filter(is_current) else {
             return waiting(format!("waits for {what}, which does not exist yet"));
         };
+        if self.is_in_doubt(standing) {
+            return waiting(format!("waits for {what}, whose deletion was not answered"));
+        }
         match state(mapping, observed, rule, standing, item, &rendering.scope) {
             Ok(Readiness::Ready) => None,
             Ok(Readiness::Pending(why)) => waiting(format!("waits for {what}, which is not ready: {why}")),

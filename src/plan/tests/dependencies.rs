@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::world::{World, check_by, steps};
 use super::{CHAIN, database, edited, fresh, mapping, recreate, said};
 use crate::mapping::Mapping;
-use crate::plan::Missing;
+use crate::plan::{Missing, Reasons};
 
 fn in_chain(from: &str, to: &str) -> Mapping {
     edited(CHAIN, &[(from, to)])
@@ -75,6 +75,19 @@ fn each_is_made_once_the_one_before_it_is_ready() {
         ("`ready` is false again", |world| is_in_phase(world, "Failed"), &by_phase,
             "in sync; "),
     ], tell);
+}
+
+/// The caches show it until its watch tells.
+#[test]
+fn what_a_deletion_without_an_answer_may_have_taken_away_is_written_before_what_depends_on_it_is_made() {
+    let (chain, mut world) = (mapping(CHAIN), chained());
+    let database = world.reference("Database");
+    world.objects.remove(&world.reference("View"));
+    let mut observed = world.observe(&chain);
+    world.objects.remove(&database);
+    observed.answers.unanswered.insert(database);
+    assert_eq!(world.settle_from(&chain, observed, usize::MAX, |_| None), Some(Reasons::default()));
+    assert_eq!(writes(&mut world), ["create Database", "create View"]);
 }
 
 /// The same verdict that others wait for.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::mapping::{CA, Mapping, PASSWORD, Spread};
+use super::super::mapping::{CA, Mapping, PASSWORD};
 use super::super::records::Made;
 use super::{AFTERMATH, Checker, GRACE};
 
@@ -17,10 +17,6 @@ impl Checker {
         let first = editions.next()??;
         let others: Option<Vec<&Mapping>> = editions.collect();
         let others = others?;
-        // On one of several targets, an open defect breaks this.
-        if !self.is_strict && [first].iter().chain(&others).any(|one| one.spread != Spread::One) {
-            return None;
-        }
         let is_needed = |rule| others.iter().all(|one| one.needed_by(made.rule_id()).any(|other| other == rule));
         // After a fault, a cache may show an object until its watch times out: that of a process which stood still, for example.
         let shows = |since| match self.grace(since) {
