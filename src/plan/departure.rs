@@ -41,8 +41,11 @@ fn leave(mapping: &Mapping, observed: &Observed, source: &Arc<Value>, stage: Sta
     let finalizer = owns_finalizer(observed, source) || targets::is_held_by_none(observed, source);
     let is_foreign = |object: &TargetObject| object.reference.kind.side == Side::Source;
     if observed.among.is_some() && !finalizer && observed.objects.own().all(is_foreign) {
-        // It is about other targets.
-        return match targets::pinned_to_none(observed, source) {
+        // It is about other targets, or about the cluster that this one was before.
+        let is_served = matches!(stage, Stage::Out(_, Evidence::Unwanted));
+        let is_told = |_: &Reason| is_served || has_finalizer(source, observed.subject.writer.finalizer());
+        let was_another = || target_changed(observed, source).filter(is_told);
+        return match targets::pinned_to_none(observed, source).or_else(was_another) {
             Some(reason) => report_only(mapping, observed, source, reason),
             None => Plan::in_sync(),
         };

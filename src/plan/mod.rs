@@ -361,9 +361,10 @@ pub fn owns_finalizer(observed: &Observed, source: &Value) -> bool {
 fn target_changed(observed: &Observed, source: &Value) -> Option<Reason> {
     let Pin { connection: name, identity } = observed.target.pin.as_ref()?;
     let pins = targets::known_pins(observed, source);
-    // The other targets have pipelines of their own.
-    let is_here = |(connection, pinned): &(&String, &String)| {
-        observed.among.as_ref().is_none_or(|among| **connection == among.name || *pinned == identity)
+    // The other targets have pipelines of their own, also where their kubeconfigs were mixed up.
+    let is_here = |(connection, pinned): &(&String, &String)| match &observed.among {
+        None => true,
+        Some(among) => **connection == among.name || *pinned == identity && among.other(connection).is_none(),
     };
     let pins: Vec<_> = pins.iter().filter(is_here).collect();
     let changed = !pins.is_empty() && !pins.iter().any(|(_, pinned)| *pinned == identity);

@@ -242,7 +242,9 @@ pub fn share(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> Res
     let is_here = has_finalizer && !own.is_empty();
     // Who strips the finalizer leaves the names of the targets.
     let is_released = observed.target.pin.is_some() && !has_finalizer && !own.is_empty();
-    let elsewhere = || pins.keys().filter(|name| !own.contains(name)).collect::<BTreeSet<_>>();
+    // That this target was another cluster is no move.
+    let is_elsewhere = |name: &&String| **name != among.name && !own.contains(name);
+    let elsewhere = || pins.keys().filter(is_elsewhere).collect::<BTreeSet<_>>();
     let is_complete = choices.iter().all(|choice| choice.cluster.is_ok());
     let wanted = || choices.iter().filter_map(|choice| choice.cluster.clone().ok()).collect::<Vec<_>>().join("`, `");
     Ok(match (&rule.choice, is_here, is_chosen) {
@@ -287,7 +289,7 @@ pub fn reports_for_all(
     let can_report = |name: &&String| can_report(name);
     let pins = known_pins(observed, source);
     let is_here = !own_pins(observed, &pins).is_empty();
-    let has_any = |name: &&String| if **name == among.name { is_here } else { pins.contains_key(*name) };
+    let has_any = |name: &&String| pins.contains_key(*name) || **name == among.name && is_here;
     let chosen = || choices.iter().filter_map(|choice| choice.cluster.as_ref().ok()).filter(can_report);
     let all = || known(among).into_iter().filter(can_report);
     let first = chosen().find(has_any).or_else(|| all().find(has_any)).or_else(|| chosen().next());

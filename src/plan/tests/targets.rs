@@ -241,6 +241,11 @@ fn late_in_east(targets: &mut Targets, was_let_go: bool) {
     targets.east().seen.target.was_let_go = was_let_go;
 }
 
+/// Another cluster has the name of a target.
+fn replace_west(targets: &mut Targets) {
+    (targets.west().identity, targets.west().objects) = ("another".into(), BTreeMap::new());
+}
+
 /// Only a list that was rendered completely is evidence.
 #[test]
 #[rustfmt::skip]
@@ -267,11 +272,22 @@ fn a_source_of_several_targets_that_changes() {
             "Retained, in sync; east west; held by east west; RenderFailed; members 3 3"),
         ("stripped of its pins", |targets| { remove(targets, "annotations"); targets.set("members", json!(4)); }, &each(),
             "in sync, in sync; east west; held by east west; Synced; members 4 4"),
-        ("and the cluster of one target was replaced", |targets| {
-            (targets.west().identity, targets.west().objects) = ("another".into(), BTreeMap::new());
+        ("and the cluster of one target was replaced", |targets| { replace_west(targets); targets.set("members", json!(4)); }, &each(),
+            "in sync, TargetChanged; east; held by east west; TargetChanged; members 4"),
+        ("that of one was replaced, and the source does not name it any more", |targets| {
+            replace_west(targets);
+            targets.set("regions", json!(["east"]));
             targets.set("members", json!(4));
         }, &each(),
             "in sync, TargetChanged; east; held by east west; TargetChanged; members 4"),
+        ("that of one was replaced, and the source is deleted", |targets| { replace_west(targets); targets.delete(); }, &each(),
+            "in sync, TargetChanged; none; held by west; TargetChanged; members "),
+        ("their clusters were mixed up", |targets| {
+            let east = targets.east().identity.clone();
+            targets.east().identity = std::mem::replace(&mut targets.west().identity, east);
+            targets.set("members", json!(4));
+        }, &each(),
+            "TargetChanged, TargetChanged; east west; held by east west; TargetChanged; members 3 3"),
         ("what comes late to a target that it has left goes as the rest did", |targets| late_in_east(targets, true), &each(),
             "in sync, in sync; west; held by west; Synced; members 3"),
         ("what comes late to a target where it was not let go", |targets| late_in_east(targets, false), &each(),
@@ -299,7 +315,24 @@ fn a_source_that_names_another_target() {
             "in sync, in sync; east; held by east; Synced; members 3"),
         ("another one, and stripped (Recreate)", strip, &one("Recreate"),
             "in sync, in sync; east; held by east; Synced; members 3"),
+        ("the same, whose cluster was replaced", replace_west, &one("Recreate"),
+            "in sync, TargetChanged; none; held by west; TargetChanged; members "),
+        ("another one, and the cluster of the former was replaced", |targets| { replace_west(targets); targets.set("region", json!("east")); }, &one("Recreate"),
+            "in sync, TargetChanged; none; held by west; TargetChanged; members "),
+        ("another one, stripped, and the cluster of the former was replaced", |targets| { replace_west(targets); strip(targets); }, &one("Recreate"),
+            "in sync, TargetChanged; none; free of west; TargetChanged; members "),
+        ("the same, whose cluster was replaced, and the source is deleted", |targets| { replace_west(targets); targets.delete(); }, &one("Recreate"),
+            "in sync, TargetChanged; none; held by west; TargetChanged; members "),
     ], Targets::ends);
+}
+
+/// It is given, and is another cluster.
+#[test]
+fn a_target_whose_cluster_was_replaced_is_not_called_missing() {
+    let mut targets = in_west("Recreate");
+    replace_west(&mut targets);
+    let why = targets.settle_within(&one("Recreate"), "west", usize::MAX).expect("no limit of writes");
+    assert!(why.to_string().contains("(pinned west=identity-of-west, found west=another)"), "{why}");
 }
 
 /// The mapping gives it now, and the source stays where it is.
