@@ -544,18 +544,24 @@ fn one_slow_target_of_many_slows_no_other() {
     assert!(beside_a_slow_one <= alone.mul_f64(1.1), "{beside_a_slow_one:?}, and {alone:?} where no target is slow");
 }
 
+/// A mapping that puts each source on all of these targets.
+fn spread_over(names: &[&str]) -> Value {
+    let mut document = mapping("spread", "", of_provider());
+    document["spec"].as_object_mut().expect("a mapping").remove("target");
+    document["spec"]["targets"] = json!({
+        "forEach": format!("${{{{ {} }}}}", json!(names)), "as": "place", "key": "${{ place }}", "cluster": "{{ place }}",
+        "allowed": names,
+    });
+    document
+}
+
 /// How long it takes until an edit of all sources is written to every target but the first, where each source is on all of them.
 fn spread_beside(latency_of_first: Duration) -> Duration {
     const SOURCES: u32 = 40;
     in_virtual_time(async {
         let names = ["t1", "t2", "t3", "t4"];
         let (net, connections) = plain(&names, latency_of_first);
-        let mut document = mapping("spread", "", of_provider());
-        document["spec"].as_object_mut().expect("a mapping").remove("target");
-        document["spec"]["targets"] = json!({
-            "forEach": format!("${{{{ {} }}}}", json!(names)), "as": "place", "key": "${{ place }}", "cluster": "{{ place }}",
-            "allowed": names,
-        });
+        let document = spread_over(&names);
         (0..SOURCES).for_each(|number| net.act(&Request::post(&things(), &thing(&format!("s{number}"), 0))));
         let mut took = Duration::ZERO;
         with_engine(&net, &connections, &[provider(), document], async {
@@ -584,6 +590,69 @@ fn spread_beside(latency_of_first: Duration) -> Duration {
 fn a_slow_target_of_several_keeps_the_others_of_its_mapping_waiting_for_a_moment_only() {
     let (alone, beside) = (spread_beside(USUAL), spread_beside(Duration::from_secs(3)));
     assert!(beside <= alone + Duration::from_millis(300), "{beside:?}, and {alone:?} where none is slow");
+}
+
+/// Edits sources that are on two targets, of which the first is slow, and meddles then. What says that it is in sync has its object of
+/// this id on the slow one. Gives back whether any said that it is not.
+fn has_waited_beside_a_slow_target(document: Value, sources: &[&str], id: &str, meddles: fn(&Net, &str)) -> bool {
+    in_virtual_time(async {
+        let (net, connections) = plain(&["t1", "t2"], Duration::from_secs(3));
+        sources.iter().for_each(|name| net.act(&Request::post(&things(), &thing(name, 0))));
+        let (mut in_sync, mut has_waited) = (BTreeSet::new(), false);
+        with_engine(&net, &connections, &[provider(), document], async {
+            let are_there = |inner: &Inner| sources.iter().all(|name| inner.made(&format!("{name}-main")).len() == 2);
+            net.until("both targets have their objects", are_there).await;
+            let is_first = |one: &&Written| one.host == "t1" && one.name.ends_with("-main");
+            let place = net.lock().writes.iter().find(is_first).expect("a write").path.clone();
+            let until_then = FIRST_ROUND - net.lock().age();
+            sleep(until_then).await;
+            net.lock().writes.clear();
+            let edit = json!({"spec": {"size": 1}});
+            sources.iter().for_each(|name| net.act(&merge(&format!("{}/{name}", things()), &edit)));
+            for looks in 0..300 {
+                sleep(Duration::from_millis(100)).await;
+                if looks == 10 {
+                    meddles(&net, &place);
+                }
+                for name in sources {
+                    let source = net.get("source", &format!("{}/{name}", things()));
+                    let synced = &source["status"]["conditions"][0];
+                    if synced["observedGeneration"] != source["metadata"]["generation"] {
+                        continue;
+                    }
+                    if synced["status"] != "True" {
+                        has_waited = true;
+                        continue;
+                    }
+                    assert!(net.lock().made(&format!("{name}-{id}")).contains("t1"), "{name}: {synced}");
+                    in_sync.insert(*name);
+                }
+            }
+        })
+        .await;
+        assert_eq!(in_sync.len(), sources.len(), "each is in sync in the end");
+        has_waited
+    })
+}
+
+/// Two objects of a source on two targets, with its condition, which the second target tells. The second object is made once the first
+/// one is as the source is.
+fn spread_one_after_another() -> Value {
+    let mut document = spread_over(&["t2", "t1"]);
+    document["spec"].as_object_mut().expect("a mapping").remove("status");
+    document["spec"]["objects"] = config_maps(&["main", "next"]);
+    document["spec"]["objects"][0]["ready"] = json!("${{ objects.main.data.size | default('') == '1' }}");
+    document["spec"]["objects"][1]["when"] = json!("${{ source.spec.size == 1 }}");
+    document["spec"]["objects"][1]["dependsOn"] = json!(["main"]);
+    document
+}
+
+#[test]
+fn a_source_is_in_sync_once_a_plan_that_was_overtaken_on_one_of_its_targets_is_made_again() {
+    let edits = |net: &Net, place: &str| {
+        net.act_at("t1", &merge(place, &json!({"metadata": {"annotations": {"people": "were here"}}})));
+    };
+    has_waited_beside_a_slow_target(spread_one_after_another(), &["a"], "next", edits);
 }
 
 /// How many sources of a busy tenant are begun after another tenant's single change and before it. A round of the queue serves

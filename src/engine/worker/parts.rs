@@ -49,8 +49,13 @@ async fn settle(parts: &mut [Part<'_, '_>], latest: &Latest) {
         }
         join_all(due).await;
     }
-    let has_failed = |part: &Part<'_, '_>| part.observed.is_some() && matches!(part.ended, Some(Ended::Failed(_)));
-    if is_told_by_each || parts.iter().any(has_failed) {
+    // One whose plan was overtaken, or did not come to rest, has not said what it lacks: the source is reconciled again.
+    let is_undone = |part: &Part<'_, '_>| match &part.ended {
+        Some(Ended::Failed(_)) => part.observed.is_some(),
+        Some(Ended::Waiting(why) | Ended::Blocked(why)) => why.is_in_sync(),
+        _ => false,
+    };
+    if is_told_by_each || parts.iter().any(is_undone) {
         return;
     }
     introduce(parts);
