@@ -655,6 +655,13 @@ fn a_source_is_in_sync_once_a_plan_that_was_overtaken_on_one_of_its_targets_is_m
     has_waited_beside_a_slow_target(spread_one_after_another(), &["a"], "next", edits);
 }
 
+#[test]
+fn a_source_that_waits_for_its_turn_at_one_of_its_targets_is_not_in_sync() {
+    let mut document = spread_one_after_another();
+    document["spec"]["reconcile"] = json!({"concurrency": 1});
+    assert!(has_waited_beside_a_slow_target(document, &["a", "b"], "main", |_, _| {}));
+}
+
 /// How many sources of a busy tenant are begun after another tenant's single change and before it. A round of the queue serves
 /// each tenant once; one reconcile at a time shows the rounds in the order of the requests.
 fn begun_before_another_tenant() -> usize {

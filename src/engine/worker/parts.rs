@@ -18,7 +18,7 @@ use crate::mapping::Mapping;
 use crate::object::marks::Reference;
 use crate::object::{has_finalizer, metadata};
 use crate::plan::targets::{Evaluated, OtherTarget, Pins, Reach, known_pins, reports_for_all};
-use crate::plan::{Cause, Observed, Reasons, Sight, Source};
+use crate::plan::{Cause, Observed, Reason, Reasons, Sight, Source, plan};
 
 /// Looks at a source on each target, then plans and acts until it is settled on all of them.
 pub async fn reconcile<'a, 'f>(executors: Vec<Executor<'a>>, facts: &Facts<'f>) -> Vec<Part<'a, 'f>> {
@@ -190,9 +190,10 @@ impl<'a, 'f> Part<'a, 'f> {
 
     /// Waits for its turn, where too many sources are worked on at its target.
     fn take_seat(&mut self) {
-        if self.observed.is_some() {
+        if let Some(observed) = &mut self.observed {
             self.seat = self.executor.pipeline.seat(self.executor.key);
             self.ended = self.seat.is_none().then_some(Ended::Left);
+            observed.limits.tells_nothing = true;
         }
     }
 
@@ -209,10 +210,26 @@ impl<'a, 'f> Part<'a, 'f> {
         other.objects = observed.objects.clone();
         other.unsettled = match &self.ended {
             Some(Ended::Waiting(reasons) | Ended::Blocked(reasons)) => reasons.of_target(),
-            Some(Ended::Left) => self.executor.pipeline.unsettled_here(self.executor.key),
+            Some(Ended::Left) => {
+                let known = self.executor.pipeline.unsettled_here(self.executor.key);
+                known.or_else(|| self.lacking(observed))
+            }
             _ => None,
         };
         (name, other)
+    }
+
+    /// What its target lacks of the source as it is now, where that waits for its turn.
+    fn lacking(&self, observed: &Observed) -> Option<Reason> {
+        let mapping = &self.executor.generation.mapping;
+        if observed.among.is_none() || !mapping.has_several_targets() {
+            return None;
+        }
+        let (actions, rest) = self.executor.tally.work(|| plan(mapping, observed)).into_steps();
+        match rest {
+            Some(rest) if actions.is_empty() => rest.of_target(),
+            _ => Some(Reason::waiting("other sources are written there first")),
+        }
     }
 
     /// Its target may have gone out of sight since it was looked at. Nobody tells of all targets before it is back.
