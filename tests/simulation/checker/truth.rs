@@ -35,11 +35,8 @@ impl Checker {
                     return Some(format!("`{}` does not exist", rule.id));
                 }
             }
-            // Of several targets, one says so before another is done: an open defect.
-            let is_given = |_: &&&Made| {
-                let is_known = |one: &Mapping| self.is_strict && one.spread == Spread::Both;
-                editions.iter().all(|one| one.spread == Spread::One || is_known(one))
-            };
+            // Else it may be on a target that its source does not go to.
+            let is_given = |_: &&&Made| editions.iter().all(|one| matches!(one.spread, Spread::One | Spread::Both));
             // What somebody else changed, or what came late, is not the engine's word.
             let is_its_word = |made: &&&Made| made.remains() && !made.edited && !lately(made.written);
             for made in all.iter().filter(is_given).filter(is_its_word) {
