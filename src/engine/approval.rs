@@ -312,6 +312,8 @@ struct Recorded {
     unanswered: Vec<(String, Progress, Instant)>,
     /// When it was looked whether those of releases are there still.
     looked: Option<Instant>,
+    /// How often home was known to be restored when it was last read.
+    restored: u64,
     /// The digests of rejections that the engine was told of, by mapping.
     rejected: BTreeMap<String, String>,
     /// What was held at the last look that is not recorded, since when exactly that, and since when anything of that edit.
@@ -363,8 +365,12 @@ impl Recorded {
 
     /// What home has of releases, where these are `wanted`. What came late of one that is over is known from now on: it is deleted.
     /// A record that another process may have written over the known one is read anew. An earlier one is there since a restore, and
-    /// is written over.
-    fn found(&mut self, there: BTreeMap<String, Progress>, wanted: &BTreeMap<String, Progress>) {
+    /// is written over, as are all of them where that is known.
+    fn found(&mut self, there: BTreeMap<String, Progress>, wanted: &BTreeMap<String, Progress>, is_restored: bool) {
+        if is_restored {
+            self.releases = there;
+            return;
+        }
         self.releases.retain(|mapping, _| there.contains_key(mapping));
         for (mapping, found) in &there {
             let Some(known) = self.releases.get(mapping).filter(|known| *known != found) else { continue };
@@ -408,9 +414,10 @@ impl Attendant {
     pub async fn run(mut self) {
         let (mut recorded, mut failures) = (Recorded::default(), 0);
         let mut jitter = Jitter::new(self.home.entropy());
-        let mut leadership = self.shared.lease.changes();
+        let (mut leadership, mut restored) = (self.shared.lease.changes(), self.home.restored().follow());
         loop {
             leadership.catch_up();
+            restored.catch_up();
             let held = self.held.borrow_and_update().clone();
             let releases = self.releases.borrow_and_update().clone();
             let problems = self.attend(&held, &releases, &mut recorded).await;
@@ -430,6 +437,7 @@ impl Attendant {
                 Ok(()) = self.held.changed() => {}
                 Ok(()) = self.releases.changed() => {}
                 () = leadership.advanced() => {}
+                () = restored.advanced() => {}
                 () = sleep(pause) => {}
             }
         }
@@ -481,21 +489,27 @@ impl Attendant {
         problems
     }
 
-    /// Home may have been put back to a moment before a record, or to the record of an earlier release: the record is written anew.
+    /// Home may have been put back to a moment before a record, or to the record of an earlier release: the record is written anew. Once
+    /// that is known, what was over goes too: a process that starts would take it up again.
     async fn look_again(&self, wanted: &BTreeMap<String, Progress>, recorded: &mut Recorded) -> Result<(), Problem> {
-        if !recorded.has_releases() || recorded.looked.is_some_and(|looked| looked.elapsed() < LOOK_AGAIN) {
+        let (now, restored) = (Instant::now(), self.home.restored().now());
+        let is_restored = restored != recorded.restored;
+        let is_due = recorded.has_releases() && recorded.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN);
+        if !is_due && !is_restored {
             return Ok(());
         }
-        let now = Instant::now();
         let found = self.reading().kept().await.map_err(Problem::Unread)?;
         let (there, unreadable) = kept_releases(&found, &self.shared.settings.engine);
-        recorded.found(there, wanted);
+        recorded.found(there, wanted, is_restored);
+        if is_restored {
+            recorded.mappings.extend(found.iter().filter_map(Record::read).map(|record| record.mapping));
+        }
         if !unreadable.keys().eq(recorded.unreadable.keys()) {
             recorded.term = None;
         }
         recorded.unreadable = unreadable;
         recorded.unanswered.retain(|(_, _, at)| now.duration_since(*at) < LATE_REQUEST);
-        recorded.looked = Some(Instant::now());
+        (recorded.looked, recorded.restored) = (Some(Instant::now()), restored);
         Ok(())
     }
 
@@ -572,7 +586,7 @@ impl Attendant {
 
     /// Tells of what home has, and of what people rejected of that.
     async fn read_home(&self, term: u64, asked: u64, recorded: &mut Recorded) -> Result<(), Problem> {
-        let (approvals, engine) = (self.reading(), &self.shared.settings.engine);
+        let (approvals, engine, restored) = (self.reading(), &self.shared.settings.engine, self.home.restored().now());
         let found = approvals.kept().await.map_err(Problem::Unread)?;
         let (releases, unreadable) = kept_releases(&found, engine);
         let (mut mappings, mut rejections) = (BTreeSet::new(), Vec::new());
@@ -593,7 +607,7 @@ impl Attendant {
         let _ = self.events.send(Event::Releases(known)).await;
         let (looked, unanswered) = (Some(Instant::now()), std::mem::take(&mut recorded.unanswered));
         let known = Recorded { mappings, releases, unreadable, term: Some(term), asked, ..Recorded::default() };
-        *recorded = Recorded { unanswered, looked, rejected, ..known };
+        *recorded = Recorded { unanswered, looked, restored, rejected, ..known };
         Ok(())
     }
 
@@ -782,7 +796,7 @@ mod tests {
         let mut recorded = Recorded { unanswered, ..Recorded::default() };
         let there = BTreeMap::from([(mine.clone(), progress("late")), (other.clone(), progress("late"))]);
         let mut found = |there: &BTreeMap<String, Progress>, wanted: &BTreeMap<String, Progress>| {
-            recorded.found(there.clone(), wanted);
+            recorded.found(there.clone(), wanted, false);
             recorded.releases.keys().cloned().collect::<Vec<_>>()
         };
         let wanted = BTreeMap::from([(mine.clone(), progress("late"))]);
@@ -807,10 +821,23 @@ mod tests {
             let unanswered = vec![("widgets".to_owned(), progress("unanswered", "z"), Instant::now())];
             let (releases, term) = (of(written.clone()), Some(1));
             let mut recorded = Recorded { releases, term, unanswered, ..Recorded::default() };
-            recorded.found(of(there.clone()), &of(written.clone()));
+            recorded.found(of(there.clone()), &of(written.clone()), false);
             assert_eq!(recorded.term.is_none(), is_read_anew, "{}", there.release);
             assert_eq!(recorded.releases != of(written.clone()), is_written_over, "{}", there.release);
         }
+    }
+
+    /// The process that starts next would take up again what is over, and sources would follow what was refused.
+    #[test]
+    fn whatever_home_has_since_a_restore_that_is_known_is_written_over() {
+        let of = |progress: Progress| BTreeMap::from([("widgets".to_owned(), progress)]);
+        let mut recorded = Recorded { releases: of(progress("written", "a")), term: Some(1), ..Recorded::default() };
+        let restored = BTreeMap::from([
+            ("widgets".to_owned(), progress("over the same", "a")),
+            ("gadgets".to_owned(), progress("over", "a")),
+        ]);
+        recorded.found(restored.clone(), &of(progress("written", "a")), true);
+        assert_eq!((recorded.releases, recorded.term), (restored, Some(1)));
     }
 
     #[test]

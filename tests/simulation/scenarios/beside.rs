@@ -130,6 +130,23 @@ fn a_state_store_that_was_restored_is_written_again() {
     }
 }
 
+/// It is in the middle of a release again that is over. A process that starts would make it once more.
+#[test]
+fn a_release_that_home_has_again_is_over_for_the_process_that_runs() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::Toggle("ca"))),
+        (500, Action::BackUp(Side::Target)),
+        (5_000, Action::Restore(Side::Target, Ahead::Silent)),
+    ];
+    for sources in [Kcp, Plain] {
+        for run in held(&beside(sources, &steps), 2) {
+            let mut since = run.trace.iter().skip_while(|line| !line.contains("** Restore("));
+            assert!(since.any(|line| line.contains(" delete configmaps  sync-engine/main.m.release at target: 200")));
+        }
+    }
+}
+
 #[test]
 fn objects_beside_their_sources_go_with_a_workspace_that_is_unbound() {
     let steps = [
