@@ -200,13 +200,8 @@ impl Approvals {
     ) -> Result<(), Problem> {
         let name = self.name(mapping, RELEASE);
         let found = self.0.config_map(&name).await.map_err(Problem::Unread)?;
-        let there = found.as_ref().map(progress).transpose()?.flatten();
-        if there.as_ref() == wanted {
-            // An answer was lost.
+        if self.is_recorded(mapping, found.as_ref(), wanted, known)? {
             return Ok(());
-        }
-        if there.as_ref() != known {
-            return Err(Problem::Elsewhere(mapping.to_owned()));
         }
         let version = found.as_ref().map(|found| (metadata(found, "uid"), metadata(found, "resourceVersion")));
         let written = match (wanted, version) {
@@ -220,11 +215,34 @@ impl Approvals {
         written.map_err(Problem::Unwritten)
     }
 
-    /// What cannot be read shows nothing that a person could have decided on: another record takes its place.
+    /// Whether home has what is wanted of a release already. A record that is in no list counts as missing: it is written over, or again.
+    fn is_recorded(
+        &self,
+        mapping: &str,
+        found: Option<&Value>,
+        wanted: Option<&Progress>,
+        known: Option<&Progress>,
+    ) -> Result<bool, Problem> {
+        let there = found.map(progress).transpose()?.flatten();
+        let is_listed = found.is_none_or(|found| self.is_listed(found));
+        if there.as_ref() == wanted {
+            // An answer was lost.
+            return Ok(is_listed);
+        }
+        let is_known = there.as_ref() == known || (known.is_none() && !is_listed);
+        if is_known { Ok(false) } else { Err(Problem::Elsewhere(mapping.to_owned())) }
+    }
+
+    /// Somebody may have taken the label off.
+    fn is_listed(&self, found: &Value) -> bool {
+        marks::label(found, HELD) == Some(&*self.0.engine)
+    }
+
+    /// What cannot be read, or is in no list, shows nothing that a person could have decided on: another record takes its place.
     async fn record(&self, mapping: &str) -> Result<Option<Record>, RequestError> {
         let name = self.name(mapping, RECORD);
         let Some(found) = self.0.config_map(&name).await? else { return Ok(None) };
-        let record = Record::read(&found).filter(|record| record.mapping == mapping);
+        let record = Record::read(&found).filter(|record| record.mapping == mapping && self.is_listed(&found));
         if record.is_none() {
             self.0.delete_config_map(&name, metadata(&found, "uid"), metadata(&found, "resourceVersion")).await?;
         }
@@ -719,6 +737,30 @@ mod tests {
         assert_eq!(unreadable.keys().collect::<Vec<_>>(), ["widgets"]);
         let problem = unreadable["widgets"].to_string();
         assert!(problem.contains("`main.widgets.release`") && problem.contains("Paused"), "{problem}");
+    }
+
+    /// Home was read again each second, and told nothing of it.
+    #[tokio::test]
+    async fn a_record_whose_label_a_person_took_off_is_written_over_or_gets_it_again() {
+        let (engine, _received) = engine(&[DEFAULT_TARGET]);
+        let approvals = attendant(&engine).reading();
+        let (former, wanted) = (progress("former", "a"), progress("wanted", "a"));
+        // What is there, whether it has its label, what of it is known, and whether that is what is wanted already.
+        let rows = [
+            (&former, true, None, None),
+            (&former, true, Some(&former), Some(false)),
+            (&wanted, true, None, Some(true)),
+            (&former, false, None, Some(false)),
+            (&former, false, Some(&former), Some(false)),
+            (&former, false, Some(&wanted), None),
+            (&wanted, false, None, Some(false)),
+        ];
+        for (there, has_label, known, is_recorded) in rows {
+            let labels = if has_label { json!({HELD: "main"}) } else { json!({}) };
+            let found = json!({"metadata": {"labels": labels}, "data": {"release": json!(there).to_string()}});
+            let found = approvals.is_recorded("widgets", Some(&found), Some(&wanted), known);
+            assert_eq!(found.ok(), is_recorded, "{}, {has_label}, {}", there.release, known.is_some());
+        }
     }
 
     #[test]
