@@ -261,10 +261,6 @@ impl Engine {
     /// A person does not want the document in the file, whatever becomes of what holds it. A process that starts may not know yet
     /// which document that is.
     pub(super) fn reject_candidate(&mut self, name: &str, rejected: Held) {
-        if !self.shared.lease.is_held() {
-            // Whoever leads reads it at home, or that the edit was approved since.
-            return;
-        }
         if self.waiting(name).is_none() && self.held(name).is_some() {
             return warn!(
                 mapping = name,
@@ -389,6 +385,7 @@ mod tests {
         engine.leadership();
         engine.reject_candidate("first", rejected);
         engine.shared.lease.take(None, None);
+        engine.leadership();
         home_says(&mut engine, None);
         assert_eq!(engine.progress("first"), None);
     }
