@@ -37,7 +37,7 @@ use crate::release::waves::{Progress, note};
 
 /// How often an approval is looked for while something is held.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long it is waited until what is held changes no more, before it is recorded.
+/// How long it is waited until what is held changes no more, or another process holds nothing else, before it is recorded.
 const CHANGES: Duration = Duration::from_secs(60);
 /// How often it is looked while a release is open whether home has its record still.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -317,7 +317,8 @@ pub struct Releases {
 /// Mappings of which there is a record, as far as this process has seen since it leads.
 #[derive(Default)]
 struct Recorded {
-    mappings: BTreeSet<String>,
+    /// With the uid of the record that shows what this process holds; empty where it was only found there.
+    mappings: BTreeMap<String, String>,
     /// What is recorded of releases.
     releases: BTreeMap<String, Progress>,
     /// What cannot be read of that, by mapping.
@@ -339,9 +340,9 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Whether so much was held for a while. A process that starts counts sources that it does not see yet with all their objects.
+    /// Whether so much was held for so `long`. A process that starts counts sources that it does not see yet with all their objects.
     /// What never stops changing is recorded in the end: a person could not approve it otherwise.
-    fn is_settled(&mut self, mapping: &str, held: &Held) -> bool {
+    fn is_settled(&mut self, mapping: &str, held: &Held, long: Duration) -> bool {
         let now = Instant::now();
         let (seen, since, first) =
             self.unrecorded.entry(mapping.to_owned()).or_insert_with(|| (held.clone(), now, now));
@@ -351,7 +352,13 @@ impl Recorded {
         if seen != held {
             (*seen, *since) = (held.clone(), now);
         }
-        since.elapsed() >= LOOK || first.elapsed() >= CHANGES
+        since.elapsed() >= long || first.elapsed() >= CHANGES
+    }
+
+    /// Whether another process has put what it holds in the place of what this one holds.
+    fn is_of_another(&self, there: &Record, held: &Held) -> bool {
+        let own = self.mappings.get(&there.mapping).filter(|uid| !uid.is_empty());
+        own.is_some_and(|uid| *uid != there.uid) && there.held.edit() != held.edit()
     }
 
     /// Whether home is to be read: in another term, or because the engine asks for it.
@@ -440,8 +447,9 @@ impl Attendant {
             let releases = self.releases.borrow_and_update().clone();
             let problems = self.attend(&held, &releases, &mut recorded).await;
             let is_any_held = held.values().any(Option::is_some);
-            failures =
-                if problems.iter().any(|one| !matches!(one, Problem::Outdated { .. })) { failures + 1 } else { 0 };
+            // A person mends these.
+            let is_told = |one: &Problem| matches!(one, Problem::Outdated { .. } | Problem::Beside(_));
+            failures = if problems.iter().all(is_told) { 0 } else { failures + 1 };
             let pause = match failures {
                 0 if is_any_held => LOOK,
                 0 if recorded.has_releases() => LOOK_AGAIN,
@@ -499,7 +507,7 @@ impl Attendant {
             }
             let result = match held {
                 Some(held) => self.hold(term, mapping, held, recorded).await,
-                None if recorded.mappings.contains(mapping) => self.end(mapping, recorded).await,
+                None if recorded.mappings.contains_key(mapping) => self.end(mapping, recorded).await,
                 None => Ok(()),
             };
             problems.extend(result.err());
@@ -520,7 +528,8 @@ impl Attendant {
         let (there, unreadable) = kept_releases(&found, &self.shared.settings.engine);
         recorded.found(there, wanted, is_restored);
         if is_restored {
-            recorded.mappings.extend(found.iter().filter_map(Record::read).map(|record| record.mapping));
+            let held = found.iter().filter_map(Record::read);
+            recorded.mappings.extend(held.map(|record| (record.mapping, String::new())));
         }
         if !unreadable.keys().eq(recorded.unreadable.keys()) {
             recorded.term = None;
@@ -566,11 +575,14 @@ impl Attendant {
     async fn hold(&self, term: u64, mapping: &str, held: &Held, recorded: &mut Recorded) -> Result<(), Problem> {
         let Some(approvals) = self.permitted() else { return Ok(()) };
         let known = approvals.record(mapping).await.map_err(Problem::Unread)?;
-        recorded.mappings.insert(mapping.to_owned());
+        recorded.mappings.entry(mapping.to_owned()).or_default();
+        let is_of_another = known.as_ref().is_some_and(|there| recorded.is_of_another(there, held));
         let record = match known {
             // A record that a person may have seen stays.
             Some(record) if held.is_within(&record.held) => record,
-            _ if !recorded.is_settled(mapping, held) => return Ok(()),
+            _ if !recorded.is_settled(mapping, held, if is_of_another { CHANGES } else { LOOK }) => {
+                return if is_of_another { Err(Problem::Beside(mapping.to_owned())) } else { Ok(()) };
+            }
             mut known => {
                 // What a person decided on another edit goes with its record.
                 if let Some(other) = known.take_if(|known| known.held.edit() != held.edit()) {
@@ -581,6 +593,7 @@ impl Attendant {
             }
         };
         recorded.unrecorded.remove(mapping);
+        recorded.mappings.insert(mapping.to_owned(), record.uid.clone());
         let Some(approval) = approvals.approval(mapping).await.map_err(Problem::Unread)? else { return Ok(()) };
         let is_of_record = approval.is_of(&record, &self.shared.settings.engine);
         if approval.decision == Decision::Reject && is_of_record {
@@ -607,12 +620,12 @@ impl Attendant {
         let (approvals, engine, restored) = (self.reading(), &self.shared.settings.engine, self.home.restored().now());
         let found = approvals.kept().await.map_err(Problem::Unread)?;
         let (releases, unreadable) = kept_releases(&found, engine);
-        let (mut mappings, mut rejections) = (BTreeSet::new(), Vec::new());
+        let (mut mappings, mut rejections) = (BTreeMap::new(), Vec::new());
         for record in found.iter().filter_map(Record::read) {
             let approval = approvals.approval(&record.mapping).await.map_err(Problem::Unread)?;
             let rejection = approval.filter(|one| one.decision == Decision::Reject && one.is_of(&record, engine));
             rejections.extend(rejection.map(|one| (record.mapping.clone(), one)));
-            mappings.insert(record.mapping);
+            mappings.insert(record.mapping, String::new());
         }
         let mut rejected = BTreeMap::new();
         // First: once releases are known, an edit that nothing holds any more is released.
@@ -656,6 +669,11 @@ enum Problem {
     #[error("another process has recorded how far the release of mapping {0} is: it is read again")]
     Elsewhere(String),
     #[error(
+        "another process with this engine id holds another edit of mapping {0}, and `sync-engine approve` shows that for now: \
+         give all replicas the same files, and each other engine an id of its own (`--engine-id`)"
+    )]
+    Beside(String),
+    #[error(
         "the approval {digest} of mapping {mapping} is of something else: the document changed, or more is held now. Look \
          again with `sync-engine approve {mapping}`"
     )]
@@ -667,7 +685,7 @@ impl Problem {
     fn is_of_all(&self) -> bool {
         match self {
             Self::Unread(error) | Self::Unwritten(error) => error.retryable(),
-            Self::Elsewhere(_) | Self::Unreadable { .. } | Self::Outdated { .. } => false,
+            Self::Elsewhere(_) | Self::Beside(_) | Self::Unreadable { .. } | Self::Outdated { .. } => false,
         }
     }
 }
@@ -687,6 +705,25 @@ mod tests {
 
     fn record(uid: &str, held: Held) -> Record {
         Record { mapping: "widgets".into(), held, since: None, uid: uid.into(), resource_version: "7".into() }
+    }
+
+    /// Each of the two deleted what the other had written, every few seconds.
+    #[test]
+    fn what_another_process_put_in_the_place_of_what_this_one_holds_is_known_by_its_record() {
+        // The uid of the record that this process keeps, the one that is there and its edit, and whether that is another process's.
+        let rows = [
+            (None, "2", "b", false),
+            (Some(""), "2", "b", false),
+            (Some("1"), "1", "b", false),
+            (Some("1"), "2", "a wave 2", false),
+            (Some("1"), "2", "b", true),
+        ];
+        for (own, uid, edit, is_of_another) in rows {
+            let mappings = own.map(|own: &str| ("widgets".to_owned(), own.to_owned())).into_iter().collect();
+            let recorded = Recorded { mappings, ..Recorded::default() };
+            let there = record(uid, held(edit, &[]));
+            assert_eq!(recorded.is_of_another(&there, &held("a", &[])), is_of_another, "{own:?} {uid} {edit}");
+        }
     }
 
     fn progress(release: &str, in_force: &str) -> Progress {
@@ -710,7 +747,7 @@ mod tests {
         let rows: [(&dyn Fn(usize) -> Held, usize); 3] = [(&same, 1), (&changing, 30), (&other_edits, 50)];
         for (held_at, recorded_at) in rows {
             let (mut recorded, mut look) = (Recorded::default(), 0);
-            while !recorded.is_settled("widgets", &held_at(look)) {
+            while !recorded.is_settled("widgets", &held_at(look), LOOK) {
                 tokio::time::advance(LOOK).await;
                 look += 1;
             }
@@ -789,7 +826,7 @@ mod tests {
         let attendant = attendant(&engine);
         for (now, stays) in [(None, false), (Some(None), false), (Some(Some(held("a", &[]))), true)] {
             let mut recorded = Recorded { term: Some(engine.shared.lease.number()), ..Recorded::default() };
-            recorded.is_settled("widgets", &held("a", &[]));
+            recorded.is_settled("widgets", &held("a", &[]), LOOK);
             let all: AllHeld = now.map(|now| ("widgets".to_owned(), now)).into_iter().collect();
             attendant.attend(&all, &Releases::default(), &mut recorded).await;
             assert_eq!(recorded.unrecorded.contains_key("widgets"), stays, "{all:?}");
