@@ -561,11 +561,13 @@ impl Controller {
         match of {
             Collection::Sources(_) => self.sources_told(),
             Collection::Kind(at, _) => {
-                // The first state store of a target may wait for the objects there.
+                // The first state store of a target may wait for the objects there. A mapping that only deletes follows a kind in
+                // the version that is served.
                 let is_there = |one: &&Arc<Pipeline>| one.generation().target.cluster.as_str() == &**at;
                 let here = self.pipelines();
-                let waits = here.iter().filter(is_there).filter(|one| one.unconfirmed().is_some());
-                waits.for_each(|one| one.check_inventory());
+                let may_wait =
+                    |one: &&Arc<Pipeline>| one.unconfirmed().is_some() || one.generation().phase != plan::Phase::Active;
+                here.iter().filter(is_there).filter(may_wait).for_each(|one| one.check_inventory());
             }
             Collection::Target | Collection::Related(_) => {}
         }

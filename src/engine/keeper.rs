@@ -153,13 +153,15 @@ impl Unanswered {
     }
 }
 
-/// Whether nothing can change by itself: no kind of a former generation, no mapping that is leaving, and no release that is open.
+/// Whether nothing can change by itself: no kind of a former generation, none that is to be deleted in another version, no mapping
+/// that is leaving, and no release that is open.
 pub(super) fn is_final(pipeline: &Pipeline, inventory: &Inventory) -> bool {
     let generation = pipeline.generation();
     // Another process of this engine may release what waits here, or end what is released.
     !pipeline.has_candidate()
         && inventory.release.is_empty()
         && inventory.kinds.iter().all(|kind| generation.mapping.makes(kind))
+        && (generation.phase == Phase::Active || pipeline.follows_every_kind())
         && inventory.status == generation.mapping.status.written()
         && !is_leaving(pipeline, &generation)
 }
@@ -505,22 +507,36 @@ pub(super) fn wanted(
     wanted
 }
 
-/// What a former document made of a kind whose version is no longer served is there in another one, and is followed in that.
+/// What was made of a kind whose version is no longer served is there in another one. It is followed in that, unless a document writes
+/// the kind: by a former document, or by one that only deletes.
 async fn follow_versions(pipeline: &Pipeline, generation: &Generation, wanted: &mut Inventory) {
     let (followed, endpoint) = (pipeline.kinds(), generation.target.endpoint());
     let candidate = pipeline.release_to_record().map(|candidate| candidate.document);
-    let is_named = |kind: &Kind| std::iter::once(&generation.mapping).chain(&candidate).any(|one| one.makes(kind));
+    let is_written = |kind: &Kind| {
+        generation.phase == Phase::Active
+            && std::iter::once(&generation.mapping).chain(&candidate).any(|one| one.makes(kind))
+    };
     let is_unserved = |kind: &Kind| match pipeline.kind_feed(kind) {
         Some(feed) => feed.watch.state() == WatchState::NotServed && !feed.is_removed(),
         // It may be followed in the other one already.
         None => pipeline.is_store_read() && !followed.contains(kind),
     };
     let former =
-        wanted.plurals.iter().filter(|(kind, _)| kind.side == Side::Target && !is_named(kind) && is_unserved(kind));
+        wanted.plurals.iter().filter(|(kind, _)| kind.side == Side::Target && !is_written(kind) && is_unserved(kind));
     let former: Vec<(Kind, String)> = former.map(|(kind, plural)| (kind.clone(), plural.clone())).collect();
     for (kind, plural) in former {
-        let Ok(Some(version)) = other_version(&endpoint, &kind.resource(&plural)).await else { continue };
-        let other = Kind::new(kind.group.clone(), version, kind.kind.clone());
+        let is_seen = |other: &&Kind| {
+            let feed = pipeline.kind_feed(other).filter(|_| other.is_same_in_any_version(&kind));
+            feed.is_some_and(|feed| feed.watch.state() == WatchState::Synced)
+        };
+        let seen = followed.iter().find(is_seen).cloned();
+        let other = match seen {
+            Some(seen) => seen,
+            None => match other_version(&endpoint, &kind.resource(&plural)).await {
+                Ok(Some(version)) => Kind::new(kind.group.clone(), version, kind.kind.clone()),
+                _ => continue,
+            },
+        };
         wanted.kinds.remove(&kind);
         wanted.plurals.remove(&kind);
         wanted.kinds.insert(other.clone());

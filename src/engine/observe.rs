@@ -121,7 +121,7 @@ pub fn observe(executor: &Executor<'_>, facts: &mut Facts<'_>) -> (Observed, Vec
     observed.target.was_let_go = learned.was_let_go(key, observed.source_uid(), Instant::now());
     let refused_status = learned.refused_status(key, &generation.mapping);
     drop(learned);
-    let kinds = LazyCell::new(|| pipeline.kinds_of(&generation.mapping));
+    let kinds = LazyCell::new(|| pipeline.kinds_of(generation));
     observed.objects.stripped =
         stripped.into_iter().map(|(reference, known)| (in_version_of(&kinds, reference), known)).collect();
     let in_version = |all: BTreeSet<Reference>| all.into_iter().map(|one| in_version_of(&kinds, one)).collect();
@@ -328,7 +328,7 @@ fn kinds(executor: &Executor<'_>, is_present: bool, facts: &mut Facts<'_>) -> Si
     }
     let place = cluster.spec.scope.endpoint.place();
     let mut starting = None;
-    let kinds = pipeline.kinds_of(&generation.mapping).into_iter().map(|kind| {
+    let kinds = pipeline.kinds_of(generation).into_iter().map(|kind| {
         let (at, is_beside) = match kind.side {
             Side::Target => (at.as_str(), false),
             Side::Source => (place.as_str(), true),
@@ -417,9 +417,9 @@ pub fn carrying(
     beside: Option<&Cluster>,
     read: impl Fn(&Kind, &Key, &Object) -> Option<Arc<serde_json::Value>>,
 ) -> Vec<TargetObject> {
-    let is_of_rule = |kind: &Kind| generation.mapping.objects.iter().any(|rule| rule.kind == *kind);
-    // Most objects are of a rule's kind.
-    let kinds = LazyCell::new(|| pipeline.kinds_of(&generation.mapping));
+    // Most objects are of a rule's kind. A mapping that only deletes may follow another version of it.
+    let is_of_rule = |kind: &Kind| generation.phase == Phase::Active && generation.mapping.makes(kind);
+    let kinds = LazyCell::new(|| pipeline.kinds_of(generation));
     let is_twice = |kind: &Kind| {
         !is_of_rule(kind) && !kinds.contains(kind) && kinds.iter().any(|known| known.is_same_in_any_version(kind))
     };

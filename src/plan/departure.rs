@@ -331,6 +331,12 @@ impl Leaving<'_> {
         let stripped = self.observed.objects.stripped.keys().filter(|one| !all.contains(one));
         let stripped: Vec<Reference> = stripped.cloned().collect();
         all.extend(stripped);
+        // A mapping that only deletes may see a kind in another version than its own.
+        for one in &mut all {
+            if let Some(seen) = kinds(self.observed).find(|kind| kind.is_same_in_any_version(&one.kind)) {
+                one.kind = seen.clone();
+            }
+        }
         // Where a claim is taken back, all objects look like stripped ones.
         all.retain(|one| self.observed.unclaimed(&one.kind).is_none());
         all

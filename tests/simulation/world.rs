@@ -382,9 +382,9 @@ impl World {
         if self.plan.elects {
             ends.extend([Action::Resume(THIRD), Action::Unbar(0), Action::Unbar(1), Action::Unbar(THIRD)]);
         }
-        // A document that is refused, or held, leaves the one before it in force. So does one whose file went before it ran.
+        // A document that is refused, or held, leaves the one before it in force.
         let is_refused = self.mapping.resource != self.draft.resource;
-        let may_be_held = self.mapping.max_lost == 0 || self.file == File::Missing;
+        let may_be_held = self.mapping.max_lost == 0;
         let needed = [(&self.draft, !is_refused), (&self.mapping, is_refused || may_be_held)];
         if needed.into_iter().any(|(document, is_needed)| is_needed && !self.serves(self.versions, document)) {
             ends.push(Action::Version(Versions::Both));

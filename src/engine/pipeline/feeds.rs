@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Pipeline;
 use super::wakes::target_reference;
+use super::{Generation, Pipeline};
 use crate::engine::controller::{Controller, Feed};
 use crate::engine::interests::{Collection, Topic};
-use crate::mapping::{Kind, Mapping, Side};
+use crate::mapping::{Kind, Side};
 use crate::multicluster::Object;
 use crate::multicluster::store::Change;
 use crate::multicluster::watch::{Selectors, WatchState};
 use crate::object::Key;
 use crate::object::marks::{self, Origin, Writer};
+use crate::plan::Phase;
 
 /// Selects the objects of a mapping.
 pub fn of_mapping(writer: &Writer) -> Selectors {
@@ -63,7 +64,7 @@ impl Pipeline {
 
     /// The kinds of the mapping, and those which only its state store still names.
     pub fn kinds(&self) -> BTreeSet<Kind> {
-        self.kinds_of(&self.generation().mapping)
+        self.kinds_of(&self.generation())
     }
 
     /// The same, and those of a document that waits: it is rehearsed on what is there.
@@ -74,12 +75,15 @@ impl Pipeline {
         kinds
     }
 
-    /// The kinds of a document, and those which only the state store names.
-    pub fn kinds_of(&self, mapping: &Mapping) -> BTreeSet<Kind> {
-        let mut kinds: BTreeSet<Kind> = mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
-        let mut former = self.state.lock().store.kinds.clone();
-        former.retain(|old| !kinds.iter().any(|new| new.is_same_in_any_version(old)));
-        kinds.extend(former);
+    /// The kinds of a document, and those which only the state store names. A kind is in the version of the document that writes it;
+    /// one that only deletes goes by the state store, which may name the version that is served instead.
+    pub fn kinds_of(&self, generation: &Generation) -> BTreeSet<Kind> {
+        let mut kinds: BTreeSet<Kind> = generation.mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
+        let mut stored = self.state.lock().store.kinds.clone();
+        let (first, others) =
+            if generation.phase == Phase::Active { (&kinds, &mut stored) } else { (&stored, &mut kinds) };
+        others.retain(|other| !first.iter().any(|kind| kind.is_same_in_any_version(other)));
+        kinds.extend(stored);
         kinds
     }
 

@@ -247,6 +247,21 @@ fn put(feed: &Feed, text: &str) {
     feed.watch.store().put(Parsed::read(text).expect("its text")).expect("an object");
 }
 
+/// It deletes what is there in the version that is served, whatever version its document names.
+#[tokio::test]
+async fn a_mapping_that_only_deletes_sees_a_kind_in_the_version_of_its_state_store() {
+    let phases = [(Phase::Active, "v1"), (Phase::DeletionsOnly, "v2"), (Phase::Leaving(OnExit::Delete), "v2")];
+    for (phase, version) in phases {
+        let pipeline = pipeline(Lease::default());
+        let generation = pipeline.generation();
+        pipeline.swap(Generation::new(generation.mapping.clone(), phase, generation.target.clone()));
+        let store = Inventory { kinds: [Kind::new("", "v2", "ConfigMap")].into(), ..in_force(DOCUMENT) };
+        pipeline.confirm(&pipeline.generation(), Ok(store));
+        let kinds: Vec<Kind> = pipeline.kinds().into_iter().collect();
+        assert_eq!(kinds, [Kind::new("", version, "ConfigMap")]);
+    }
+}
+
 /// The object may be gone, and its watch ends before it tells.
 #[tokio::test]
 async fn who_has_an_object_of_a_kind_that_is_followed_no_more_is_looked_at_again() {

@@ -236,7 +236,7 @@ impl<'a, 'f> Part<'a, 'f> {
     fn wait_for_reach(&mut self) -> Reach {
         let Executor { pipeline, generation, .. } = self.executor;
         let at = &generation.target.cluster;
-        let kinds = pipeline.kinds_of(&generation.mapping).into_iter();
+        let kinds = pipeline.kinds_of(generation).into_iter();
         let of_kinds = kinds.map(|kind| Topic::Synced(Collection::Kind(at.as_str().into(), kind)));
         let topics: Vec<Topic> =
             [Topic::Identity(at.clone()), Topic::Store(at.clone())].into_iter().chain(of_kinds).collect();

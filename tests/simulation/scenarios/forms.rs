@@ -202,3 +202,22 @@ fn a_source_is_released_in_the_version_of_a_mapping_whose_file_went_before_its_e
     ];
     [Kcp, Plain].into_iter().for_each(|sources| holds(&forms(sources, &steps), 4));
 }
+
+/// Nobody writes the kind any more, and nobody names the other version: what is there goes in that.
+#[test]
+fn a_source_is_released_by_a_mapping_without_a_file_whose_version_is_gone() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Edit(Edit::Remove)),
+        (5_000, Action::Version(Versions::Gone)),
+        (5_000, Action::Stop(0)),
+        (0, Action::Start(0)),
+        (5_000, Action::Delete(X)),
+    ];
+    let is_restart = |step: &Action| matches!(step, Action::Stop(_) | Action::Start(_));
+    let goes_on: Vec<_> = steps.into_iter().filter(|(_, step)| !is_restart(step)).collect();
+    for sources in [Kcp, Plain] {
+        holds(&forms(sources, &steps), 4);
+        holds(&forms(sources, &goes_on), 4);
+    }
+}

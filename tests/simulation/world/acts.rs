@@ -7,7 +7,7 @@ use sync_engine::sandbox::{Admission, Request};
 
 use super::super::action::{Action, Edit, Forever, Roster, TENANTS, Versions};
 use super::super::checker::{AFTERMATH, Approved, RECORDS, state_store};
-use super::super::mapping::{GUEST, MAIN, MAPPINGS, Mapping, Rule, Spread};
+use super::super::mapping::{GUEST, MAIN, Mapping, Rule, Spread};
 use super::super::matrix::is_fault;
 use super::super::replicas;
 use super::super::server::{
@@ -81,7 +81,7 @@ impl World {
                     self.set_versions(self.versions);
                 }
             }
-            // Who takes a version away waits until no mapping has it: that the engine needs this is open.
+            // Who takes a version away waits until no mapping writes it.
             Action::Version(versions) if self.may_serve(versions) => self.set_versions(versions),
             Action::Version(_) => {}
             Action::Unserve | Action::Serve => {
@@ -171,13 +171,9 @@ impl World {
         self.serves(versions, &self.draft) || self.core(|core| core.checker.is_strict)
     }
 
-    /// Whether these serve what a document has, and what those had that left their names, which are retained.
+    /// Whether these serve what a document writes. One that is retained, without a file or because it left its name, only deletes.
     pub(super) fn serves(&self, versions: Versions, document: &Mapping) -> bool {
-        self.core(|core| {
-            let others = MAPPINGS.iter().filter(|name| **name != document.name);
-            let mut former = others.filter_map(|name| core.checker.last_of(name));
-            versions.serves(document.version) && former.all(|last| versions.serves(last.version))
-        })
+        self.file == File::Missing || versions.serves(document.version)
     }
 
     pub(super) fn set_versions(&mut self, versions: Versions) {
@@ -234,6 +230,10 @@ impl World {
         self.is_fleet ^= edit == Edit::Fleet;
         self.handed.extend(if let Edit::Hand(field) = edit { Some(field) } else { None });
         self.draft.edit(edit);
+        if !self.serves(self.versions, &self.draft) && !is_strict {
+            // A file is there again that writes what was taken away.
+            self.set_versions(Versions::Both);
+        }
         self.core(|core| core.checker.write(self.draft.clone()));
         self.mapping = self.core(|core| core.checker.in_force(&self.draft));
         // What no process reads governs nothing.
