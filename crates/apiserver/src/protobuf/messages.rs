@@ -42,139 +42,90 @@ pub(super) fn known(api_version: &str, kind: &str) -> Option<Message> {
     })
 }
 
-pub(super) const ENVELOPE: Message = &[Field(1, "typeMeta", Kind::Message(TYPE_META)), Field(2, "raw", Bytes)];
-const TYPE_META: Message = &[Field(1, "apiVersion", Text), Field(2, "kind", Text)];
+macro_rules! message {
+    ($($number:literal $name:literal $kind:expr),+ $(,)?) => { &[$(Field($number, $name, $kind)),+] };
+}
 
-pub(super) const TEXT_ENTRY: Message = &[Field(1, "key", Text), Field(2, "value", Text)];
-pub(super) const BYTES_ENTRY: Message = &[Field(1, "key", Text), Field(2, "value", Bytes)];
-pub(super) const FIELDS: Message = &[Field(1, "raw", Bytes)];
-pub(super) const TIME: Message = &[Field(1, "seconds", Number), Field(2, "nanos", Number)];
+pub(super) const ENVELOPE: Message = message![1 "typeMeta" Kind::Message(TYPE_META), 2 "raw" Bytes];
+const TYPE_META: Message = message![1 "apiVersion" Text, 2 "kind" Text];
 
-const METADATA: Field = Field(1, "metadata", Kind::Message(OBJECT_META));
+pub(super) const TEXT_ENTRY: Message = message![1 "key" Text, 2 "value" Text];
+pub(super) const BYTES_ENTRY: Message = message![1 "key" Text, 2 "value" Bytes];
+pub(super) const FIELDS: Message = message![1 "raw" Bytes];
+pub(super) const TIME: Message = message![1 "seconds" Number, 2 "nanos" Number];
 
-const OBJECT_META: Message = &[
-    Field(1, "name", Text),
-    Field(2, "generateName", Text),
-    Field(3, "namespace", Text),
-    Field(5, "uid", Text),
-    Field(6, "resourceVersion", Text),
-    Field(7, "generation", Count),
-    Field(8, "creationTimestamp", Time),
-    Field(9, "deletionTimestamp", Time),
-    Field(10, "deletionGracePeriodSeconds", Number),
-    Field(11, "labels", TextMap),
-    Field(12, "annotations", TextMap),
-    Field(13, "ownerReferences", Messages(OWNER)),
-    Field(14, "finalizers", Texts),
-    Field(17, "managedFields", Messages(MANAGER)),
+const METADATA: Kind = Kind::Message(OBJECT_META);
+
+const OBJECT_META: Message = message![
+    1 "name" Text, 2 "generateName" Text, 3 "namespace" Text, 5 "uid" Text, 6 "resourceVersion" Text,
+    7 "generation" Count, 8 "creationTimestamp" Time, 9 "deletionTimestamp" Time,
+    10 "deletionGracePeriodSeconds" Number, 11 "labels" TextMap, 12 "annotations" TextMap,
+    13 "ownerReferences" Messages(OWNER), 14 "finalizers" Texts, 17 "managedFields" Messages(MANAGER),
 ];
 
-const OWNER: Message = &[
-    Field(5, "apiVersion", Text),
-    Field(1, "kind", Text),
-    Field(3, "name", Text),
-    Field(4, "uid", Text),
-    Field(6, "controller", Flag),
-    Field(7, "blockOwnerDeletion", Flag),
+const OWNER: Message = message![
+    5 "apiVersion" Text, 1 "kind" Text, 3 "name" Text, 4 "uid" Text, 6 "controller" Flag, 7 "blockOwnerDeletion" Flag,
 ];
 
-const MANAGER: Message = &[
-    Field(1, "manager", Text),
-    Field(2, "operation", Text),
-    Field(3, "apiVersion", Text),
-    Field(4, "time", Time),
-    Field(6, "fieldsType", Text),
-    Field(7, "fieldsV1", Json),
-    Field(8, "subresource", Text),
+const MANAGER: Message = message![
+    1 "manager" Text, 2 "operation" Text, 3 "apiVersion" Text, 4 "time" Time, 6 "fieldsType" Text, 7 "fieldsV1" Json,
+    8 "subresource" Text,
 ];
 
-const DELETE_OPTIONS: Message = &[
-    Field(1, "gracePeriodSeconds", Number),
-    Field(2, "preconditions", Kind::Message(PRECONDITIONS)),
-    Field(3, "orphanDependents", Flag),
-    Field(4, "propagationPolicy", Text),
-    Field(5, "dryRun", Texts),
+const DELETE_OPTIONS: Message = message![
+    1 "gracePeriodSeconds" Number, 2 "preconditions" Kind::Message(PRECONDITIONS), 3 "orphanDependents" Flag,
+    4 "propagationPolicy" Text, 5 "dryRun" Texts,
 ];
-const PRECONDITIONS: Message = &[Field(1, "uid", Text), Field(2, "resourceVersion", Text)];
+const PRECONDITIONS: Message = message![1 "uid" Text, 2 "resourceVersion" Text];
 
-const NAMESPACE: Message = &[METADATA, Field(2, "spec", Kind::Message(NAMESPACE_SPEC))];
-const NAMESPACE_SPEC: Message = &[Field(1, "finalizers", Texts)];
+const NAMESPACE: Message = message![1 "metadata" METADATA, 2 "spec" Kind::Message(NAMESPACE_SPEC)];
+const NAMESPACE_SPEC: Message = message![1 "finalizers" Texts];
 
-const CONFIG_MAP: Message =
-    &[METADATA, Field(2, "data", TextMap), Field(3, "binaryData", BytesMap), Field(4, "immutable", Flag)];
-
-const SECRET: Message = &[
-    METADATA,
-    Field(2, "data", BytesMap),
-    Field(3, "type", Text),
-    Field(4, "stringData", TextMap),
-    Field(5, "immutable", Flag),
+const CONFIG_MAP: Message = message![
+    1 "metadata" METADATA, 2 "data" TextMap, 3 "binaryData" BytesMap, 4 "immutable" Flag,
 ];
 
-const SERVICE_ACCOUNT: Message = &[
-    METADATA,
-    Field(2, "secrets", Messages(OBJECT_REFERENCE)),
-    Field(3, "imagePullSecrets", Messages(&[Field(1, "name", Text)])),
-    Field(4, "automountServiceAccountToken", Flag),
+const SECRET: Message = message![
+    1 "metadata" METADATA, 2 "data" BytesMap, 3 "type" Text, 4 "stringData" TextMap, 5 "immutable" Flag,
 ];
 
-const OBJECT_REFERENCE: Message = &[
-    Field(1, "kind", Text),
-    Field(2, "namespace", Text),
-    Field(3, "name", Text),
-    Field(4, "uid", Text),
-    Field(5, "apiVersion", Text),
-    Field(6, "resourceVersion", Text),
-    Field(7, "fieldPath", Text),
+const SERVICE_ACCOUNT: Message = message![
+    1 "metadata" METADATA, 2 "secrets" Messages(OBJECT_REFERENCE),
+    3 "imagePullSecrets" Messages(message![1 "name" Text]), 4 "automountServiceAccountToken" Flag,
 ];
 
-const ROLE: Message =
-    &[METADATA, Field(2, "rules", Messages(RULE)), Field(3, "aggregationRule", Kind::Message(AGGREGATION))];
-const RULE: Message = &[
-    Field(1, "verbs", Texts),
-    Field(2, "apiGroups", Texts),
-    Field(3, "resources", Texts),
-    Field(4, "resourceNames", Texts),
-    Field(5, "nonResourceURLs", Texts),
-];
-const AGGREGATION: Message = &[Field(1, "clusterRoleSelectors", Messages(LABEL_SELECTOR))];
-const LABEL_SELECTOR: Message =
-    &[Field(1, "matchLabels", TextMap), Field(2, "matchExpressions", Messages(REQUIREMENT))];
-const REQUIREMENT: Message = &[Field(1, "key", Text), Field(2, "operator", Text), Field(3, "values", Texts)];
-
-const ROLE_BINDING: Message =
-    &[METADATA, Field(2, "subjects", Messages(SUBJECT)), Field(3, "roleRef", Kind::Message(ROLE_REF))];
-const SUBJECT: Message =
-    &[Field(1, "kind", Text), Field(2, "apiGroup", Text), Field(3, "name", Text), Field(4, "namespace", Text)];
-const ROLE_REF: Message = &[Field(1, "apiGroup", Text), Field(2, "kind", Text), Field(3, "name", Text)];
-
-const LEASE: Message = &[METADATA, Field(2, "spec", Kind::Message(LEASE_SPEC))];
-const LEASE_SPEC: Message = &[
-    Field(1, "holderIdentity", Text),
-    Field(2, "leaseDurationSeconds", Number),
-    Field(3, "acquireTime", MicroTime),
-    Field(4, "renewTime", MicroTime),
-    Field(5, "leaseTransitions", Number),
-    Field(6, "strategy", Text),
-    Field(7, "preferredHolder", Text),
+const OBJECT_REFERENCE: Message = message![
+    1 "kind" Text, 2 "namespace" Text, 3 "name" Text, 4 "uid" Text, 5 "apiVersion" Text, 6 "resourceVersion" Text,
+    7 "fieldPath" Text,
 ];
 
-const EVENT: Message = &[
-    METADATA,
-    Field(2, "involvedObject", Kind::Message(OBJECT_REFERENCE)),
-    Field(3, "reason", Text),
-    Field(4, "message", Text),
-    Field(5, "source", Kind::Message(EVENT_SOURCE)),
-    Field(6, "firstTimestamp", Time),
-    Field(7, "lastTimestamp", Time),
-    Field(8, "count", Count),
-    Field(9, "type", Text),
-    Field(10, "eventTime", MicroTime),
-    Field(11, "series", Kind::Message(EVENT_SERIES)),
-    Field(12, "action", Text),
-    Field(13, "related", Kind::Message(OBJECT_REFERENCE)),
-    Field(14, "reportingComponent", Text),
-    Field(15, "reportingInstance", Text),
+const ROLE: Message = message![
+    1 "metadata" METADATA, 2 "rules" Messages(RULE), 3 "aggregationRule" Kind::Message(AGGREGATION),
 ];
-const EVENT_SOURCE: Message = &[Field(1, "component", Text), Field(2, "host", Text)];
-const EVENT_SERIES: Message = &[Field(1, "count", Count), Field(2, "lastObservedTime", MicroTime)];
+const RULE: Message = message![
+    1 "verbs" Texts, 2 "apiGroups" Texts, 3 "resources" Texts, 4 "resourceNames" Texts, 5 "nonResourceURLs" Texts,
+];
+const AGGREGATION: Message = message![1 "clusterRoleSelectors" Messages(LABEL_SELECTOR)];
+const LABEL_SELECTOR: Message = message![1 "matchLabels" TextMap, 2 "matchExpressions" Messages(REQUIREMENT)];
+const REQUIREMENT: Message = message![1 "key" Text, 2 "operator" Text, 3 "values" Texts];
+
+const ROLE_BINDING: Message = message![
+    1 "metadata" METADATA, 2 "subjects" Messages(SUBJECT), 3 "roleRef" Kind::Message(ROLE_REF),
+];
+const SUBJECT: Message = message![1 "kind" Text, 2 "apiGroup" Text, 3 "name" Text, 4 "namespace" Text];
+const ROLE_REF: Message = message![1 "apiGroup" Text, 2 "kind" Text, 3 "name" Text];
+
+const LEASE: Message = message![1 "metadata" METADATA, 2 "spec" Kind::Message(LEASE_SPEC)];
+const LEASE_SPEC: Message = message![
+    1 "holderIdentity" Text, 2 "leaseDurationSeconds" Number, 3 "acquireTime" MicroTime, 4 "renewTime" MicroTime,
+    5 "leaseTransitions" Number, 6 "strategy" Text, 7 "preferredHolder" Text,
+];
+
+const EVENT: Message = message![
+    1 "metadata" METADATA, 2 "involvedObject" Kind::Message(OBJECT_REFERENCE), 3 "reason" Text, 4 "message" Text,
+    5 "source" Kind::Message(EVENT_SOURCE), 6 "firstTimestamp" Time, 7 "lastTimestamp" Time, 8 "count" Count,
+    9 "type" Text, 10 "eventTime" MicroTime, 11 "series" Kind::Message(EVENT_SERIES), 12 "action" Text,
+    13 "related" Kind::Message(OBJECT_REFERENCE), 14 "reportingComponent" Text, 15 "reportingInstance" Text,
+];
+const EVENT_SOURCE: Message = message![1 "component" Text, 2 "host" Text];
+const EVENT_SERIES: Message = message![1 "count" Count, 2 "lastObservedTime" MicroTime];
