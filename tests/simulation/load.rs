@@ -260,7 +260,7 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
     Ok(match outcome {
         Outcome::Answer(answer) => {
             let body = deepened(answer.body, deepens);
-            network::whole(Answer { body, ..answer })
+            Answer { body, ..answer }.into_response().map(BodyExt::boxed_unsync)
         }
         Outcome::Stream { lines, .. } => {
             let net = net.clone();

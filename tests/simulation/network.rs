@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use http::{HeaderValue, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use sync_engine::multicluster::in_process::Surroundings;
-use sync_engine::sandbox::{Answer, Failure, Query, Request, User, Verb};
+use sync_engine::sandbox::{Failure, Request, Verb};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
@@ -366,14 +366,8 @@ impl Error {
 
 pub async fn read(request: hyper::Request<Incoming>) -> Result<Request, Cut> {
     let (head, body) = request.into_parts();
-    let header = |name| head.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
-    let content_type = header("content-type").split(';').next().unwrap_or_default().trim().to_owned();
-    let (accept, user_agent) = (header("accept").to_owned(), header("user-agent").to_owned());
     let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
-    let query = Query::parse(head.uri.query().unwrap_or_default());
-    let path = head.uri.path().to_owned();
-    let (method, user) = (head.method, User::Administrator);
-    Ok(Request { method, path, query, content_type, accept, user_agent, body, user, shard: 0 })
+    Ok(Request { body, ..Request::of_head(&head) })
 }
 
 /// What a watch is told apart by: not the version that it starts from.
@@ -382,20 +376,9 @@ fn target_of(request: &Request) -> String {
     format!("{} {selector}", request.path)
 }
 
-/// An answer that is no watch.
-pub fn whole(answer: Answer) -> hyper::Response<Content> {
-    let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
-    *response.status_mut() = http::StatusCode::from_u16(answer.code).expect("a status code");
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
-    if let Some(seconds) = answer.retry_after {
-        response.headers_mut().insert(RETRY_AFTER, seconds.into());
-    }
-    response
-}
-
 fn respond(link: Link, asked: &str, outcome: Outcome) -> hyper::Response<Content> {
     match outcome {
-        Outcome::Answer(answer) => whole(answer),
+        Outcome::Answer(answer) => answer.into_response().map(BodyExt::boxed_unsync),
         Outcome::Stream { lines, seconds } => {
             let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(3600));
             let open = Open::new(link, asked);

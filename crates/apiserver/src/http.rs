@@ -10,7 +10,7 @@ use futures::stream::{self, StreamExt};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, RETRY_AFTER, USER_AGENT, WARNING};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, DATE, RETRY_AFTER, WARNING};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -21,10 +21,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsAcceptor;
 
-use super::access::User;
 use super::faults::Fault;
 use super::reply::Answer;
-use super::request::{Exchange, Query, Request};
+use super::request::{Exchange, Request};
 use super::server::{Outcome, Server, Stream};
 use super::status::Failure;
 
@@ -112,10 +111,11 @@ async fn answer(
     shard: usize,
     request: hyper::Request<Incoming>,
 ) -> Result<hyper::Response<Content>, Cut> {
-    let uri = request.uri().to_string();
-    let (mut request, authorization, body) = read(request, shard);
+    let (head, body) = request.into_parts();
+    let mut request = Request { shard, ..Request::of_head(&head) };
+    let authorization = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     // Who has no token is answered before the body is read.
-    let mut answer = match server.tokens.user(&authorization) {
+    let mut answer = match server.tokens.user(authorization) {
         None => Ok(refuse(&Failure::unauthorized())),
         Some(user) => match Limited::new(body, MAX_BODY).collect().await {
             Ok(body) => {
@@ -132,7 +132,7 @@ async fn answer(
     }
     server.answered(|| Exchange {
         call: request.call(),
-        path: uri,
+        path: head.uri.to_string(),
         user_agent: request.user_agent.clone(),
         code: answer.as_ref().map_or(0, |answer| answer.status().as_u16()),
     });
@@ -159,23 +159,9 @@ fn refuse(failure: &Failure) -> hyper::Response<Content> {
     respond(Outcome::Answer(Answer::from(failure)))
 }
 
-/// The request without its body, what proves who sends it, and the body.
-fn read(request: hyper::Request<Incoming>, shard: usize) -> (Request, String, Incoming) {
-    let (head, body) = request.into_parts();
-    let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let content_type = header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
-    let (accept, user_agent) = (header(ACCEPT).to_owned(), header(USER_AGENT).to_owned());
-    let authorization = header(AUTHORIZATION).to_owned();
-    let query = Query::parse(head.uri.query().unwrap_or_default());
-    let path = head.uri.path().to_owned();
-    let (method, user) = (head.method, User::default());
-    let request = Request { method, path, query, content_type, accept, user_agent, body: Bytes::new(), user, shard };
-    (request, authorization, body)
-}
-
 fn respond(outcome: Outcome) -> hyper::Response<Content> {
     match outcome {
-        Outcome::Answer(answer) => respond_at_once(answer),
+        Outcome::Answer(answer) => answer.into_response().map(BodyExt::boxed_unsync),
         Outcome::Stream(stream) => {
             let mut response = hyper::Response::new(lines(stream));
             response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
@@ -194,19 +180,23 @@ fn lines(stream: Stream) -> Content {
     }
 }
 
-fn respond_at_once(answer: Answer) -> hyper::Response<Content> {
-    let mut response = hyper::Response::new(Full::new(answer.body).boxed_unsync());
-    *response.status_mut() = http::StatusCode::from_u16(answer.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(answer.content_type));
-    if let Some(seconds) = answer.retry_after {
-        headers.insert(RETRY_AFTER, seconds.into());
-    }
-    for warning in answer.warnings {
-        let text = format!("299 - \"{}\"", warning.replace('"', "\\\""));
-        if let Ok(value) = text.parse() {
-            headers.append(WARNING, value);
+impl Answer {
+    /// The answer over HTTP.
+    pub fn into_response(self) -> hyper::Response<Full<Bytes>> {
+        let mut response = hyper::Response::new(Full::new(self.body));
+        let code = http::StatusCode::from_u16(self.code);
+        *response.status_mut() = code.unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(self.content_type));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
         }
+        for warning in self.warnings {
+            let text = format!("299 - \"{}\"", warning.replace('"', "\\\""));
+            if let Ok(value) = text.parse() {
+                headers.append(WARNING, value);
+            }
+        }
+        response
     }
-    response
 }

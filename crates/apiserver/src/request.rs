@@ -3,6 +3,9 @@
 use std::fmt;
 
 use http::Method;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::request::Parts;
+use http::uri::PathAndQuery;
 use hyper::body::Bytes;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
@@ -139,6 +142,18 @@ impl Request {
             user: User::Administrator,
             body: Bytes::new(),
             shard: 0,
+        }
+    }
+
+    /// A request by its head, without its body.
+    pub fn of_head(head: &Parts) -> Request {
+        let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let path_and_query = head.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        Request {
+            content_type: header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned(),
+            accept: header(ACCEPT).to_owned(),
+            user_agent: header(USER_AGENT).to_owned(),
+            ..Request::new(head.method.clone(), path_and_query)
         }
     }
 
