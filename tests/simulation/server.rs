@@ -11,7 +11,8 @@ use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sync_engine::sandbox::{
-    self, Answer, Controllers, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp, Verb,
+    self, Answer, Claim, Controllers, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp,
+    Verb,
 };
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -416,11 +417,9 @@ pub fn has_edition(api: &Value) -> bool {
 pub fn new_schema(is_kcp: bool, has_edition: bool, is_beside: bool) -> Vec<Request> {
     let version = if has_edition { "v2" } else { "v1" };
     if is_kcp {
-        let mut requests: Vec<Request> =
-            RESOURCES.iter().map(|api| resource_schema(api, version, schema(has_edition))).collect();
-        let patch = json!({"spec": {"resources": exported(version, is_beside)}});
-        requests.push(merge(api_url(true), &patch));
-        return requests;
+        let (schemas, export) = published(version, has_edition, is_beside);
+        let patch = merge(api_url(true), &json!({"spec": {"resources": export["spec"]["resources"]}}));
+        return schemas[..RESOURCES.len()].iter().map(create_schema).chain([patch]).collect();
     }
     let versions = json!({"spec": {"versions": [version_of(json!({"openAPIV3Schema": schema(has_edition)}))]}});
     RESOURCES.iter().map(|(plural, _)| merge(&format!("{DEFINITIONS}/{plural}.{GROUP}"), &versions)).collect()
@@ -476,38 +475,35 @@ pub fn no_widgets() -> Request {
 }
 
 /// Requests that publish the APIs from kcp's `root`.
-///
-/// Beside sources, Widgets are the export's own, and need no claim.
 pub fn export(is_beside: bool) -> Vec<Request> {
-    let claim = |resource: &&str| json!({"group": "", "resource": resource, "verbs": ["*"]});
-    let claims: Vec<Value> = claimed(is_beside).iter().map(claim).collect();
-    let export = json!({
-        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": "things"},
-        "spec": {"resources": exported("v1", is_beside), "permissionClaims": claims},
-    });
-    let mut requests: Vec<Request> = RESOURCES.iter().map(|api| resource_schema(api, "v1", schema(false))).collect();
-    if is_beside {
-        requests.push(resource_schema(&WIDGETS, "v1", widget()));
-    }
-    requests.push(Request::post("/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports", &export));
-    requests
+    let (schemas, export) = published("v1", false, is_beside);
+    let export = Request::post("/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports", &export);
+    schemas.iter().map(create_schema).chain([export]).collect()
+}
+
+/// The schemas of the APIs in kcp, and their export. Beside sources, Widgets are the export's own, and need no claim.
+fn published(version: &str, has_edition: bool, is_beside: bool) -> (Vec<Value>, Value) {
+    let schema_of = |(plural, kind): &(&str, &str), version: &str, schema: Value| {
+        let mut object = sandbox::resource_schema(&format!("{plural}.v1.{GROUP}"), kind, &schema);
+        object["metadata"]["name"] = format!("{version}.{plural}.{GROUP}").into();
+        object
+    };
+    let own = is_beside.then(|| schema_of(&WIDGETS, "v1", widget()));
+    let schemas: Vec<Value> =
+        RESOURCES.iter().map(|api| schema_of(api, version, schema(has_edition))).chain(own).collect();
+    let export = sandbox::export("things", &schemas, claimed(is_beside));
+    (schemas, export)
+}
+
+fn create_schema(schema: &Value) -> Request {
+    Request::post("/clusters/root/apis/apis.kcp.io/v1alpha1/apiresourceschemas", schema)
 }
 
 /// What consumers let the engine use.
-fn claimed(is_beside: bool) -> &'static [&'static str] {
-    if is_beside { &["secrets", "configmaps"] } else { &["secrets"] }
-}
-
-fn resource_schema((plural, kind): &(&str, &str), prefix: &str, schema: Value) -> Request {
-    let mut object = sandbox::resource_schema(&format!("{plural}.v1.{GROUP}"), kind, &schema);
-    object["metadata"]["name"] = format!("{prefix}.{plural}.{GROUP}").into();
-    Request::post("/clusters/root/apis/apis.kcp.io/v1alpha1/apiresourceschemas", &object)
-}
-
-fn exported(prefix: &str, is_beside: bool) -> Vec<Value> {
-    let resource = |prefix: &str, plural: &str| json!({"group": GROUP, "name": plural, "schema": format!("{prefix}.{plural}.{GROUP}"), "storage": {"crd": {}}});
-    let own = is_beside.then(|| resource("v1", WIDGETS.0));
-    RESOURCES.iter().map(|(plural, _)| resource(prefix, plural)).chain(own).collect()
+fn claimed(is_beside: bool) -> &'static [Claim<'static>] {
+    static CLAIMS: [Claim<'static>; 2] =
+        [Claim { group: "", resource: "secrets" }, Claim { group: "", resource: "configmaps" }];
+    if is_beside { &CLAIMS } else { &CLAIMS[..1] }
 }
 
 /// Where a workspace below `root` is.
@@ -523,12 +519,7 @@ pub fn workspace(name: &str) -> Request {
 
 /// Binds the export in a workspace.
 pub fn binding(workspace: &str, is_beside: bool) -> Request {
-    let binding = json!({
-        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "things"},
-        "spec": {
-            "reference": {"export": {"path": "root", "name": "things"}}, "permissionClaims": claims(true, is_beside),
-        },
-    });
+    let binding = sandbox::binding("root", "things", claimed(is_beside));
     Request::post(&format!("/clusters/root:{workspace}/apis/apis.kcp.io/v1alpha2/apibindings"), &binding)
 }
 
@@ -539,7 +530,11 @@ pub fn binding_url(workspace: &str) -> String {
 
 /// Accepts the claims in a workspace, or takes that back.
 pub fn accept(workspace: &str, accepts: bool, is_beside: bool) -> Request {
-    merge(&binding_url(workspace), &json!({"spec": {"permissionClaims": claims(accepts, is_beside)}}))
+    let mut claims = sandbox::binding("root", "things", claimed(is_beside))["spec"]["permissionClaims"].take();
+    for claim in claims.as_array_mut().into_iter().flatten().filter(|_| !accepts) {
+        claim["state"] = "Rejected".into();
+    }
+    merge(&binding_url(workspace), &json!({"spec": {"permissionClaims": claims}}))
 }
 
 /// Whether a binding accepts them. While it is being deleted, those that it had go on, and no other is applied.
@@ -548,12 +543,6 @@ pub fn accepts(binding: &Value) -> bool {
         true => binding["spec"]["permissionClaims"][0]["state"] == "Accepted",
         false => binding["status"]["appliedPermissionClaims"].as_array().is_some_and(|applied| !applied.is_empty()),
     }
-}
-
-fn claims(accepted: bool, is_beside: bool) -> Vec<Value> {
-    let state = if accepted { "Accepted" } else { "Rejected" };
-    let claim = |resource: &&str| json!({"group": "", "resource": resource, "verbs": ["*"], "state": state, "selector": {"matchAll": true}});
-    claimed(is_beside).iter().map(claim).collect()
 }
 
 /// Objects of a list, by namespace and name.

@@ -99,7 +99,7 @@ pub use object::normalise_numbers;
 pub use reply::{Answer, Reply, Subscription};
 pub use request::{Call, Exchange, Query, Request, Verb};
 pub use resource::Storage;
-pub use setup::{ApiRef, Claim, Events, anything, definition, parts, resource_schema};
+pub use setup::{ApiRef, Claim, Events, anything, binding, definition, export, parts, resource_schema};
 pub use state::{Admission, Controllers, Flavor, Settings, State, Unbound};
 pub use status::{Cause, Failure, Status};
 pub use timestamp::Timestamp;

@@ -96,7 +96,7 @@ fn namespaced(resource: &str, kind: &str, schema: &Value) -> (String, Value) {
 }
 
 /// An APIExport of APIResourceSchemas.
-pub(super) fn export(name: &str, schemas: &[Value], claims: &[Claim<'_>]) -> Value {
+pub fn export(name: &str, schemas: &[Value], claims: &[Claim<'_>]) -> Value {
     let resources: Vec<Value> = schemas
         .iter()
         .map(|schema| {
@@ -115,7 +115,7 @@ pub(super) fn export(name: &str, schemas: &[Value], claims: &[Claim<'_>]) -> Val
 }
 
 /// An APIBinding of an export under the export's name, with the claims that it accepts.
-pub(super) fn binding(provider: &str, export: &str, claims: &[Claim<'_>]) -> Value {
+pub fn binding(provider: &str, export: &str, claims: &[Claim<'_>]) -> Value {
     let claims: Vec<Value> = claims.iter().map(Claim::accepted).collect();
     json!({
         "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": export},
