@@ -814,52 +814,49 @@ fn tenants_with_slow_admission_delay_another_by_two_seconds_at_most() {
 }
 
 /// kcp takes some 20 ms for each megabyte of a page, and lists one tenant after the other.
-#[test]
-fn a_tenant_whose_objects_take_long_to_list_delays_no_other_after_a_restart() {
-    in_virtual_time(async {
-        let objects = load(200, 2_000);
-        let quiet: Vec<String> = (0..8).map(|number| format!("quiet-{number}")).collect();
-        let tenants: Vec<&str> = quiet.iter().map(String::as_str).chain(["greedy"]).collect();
-        let (net, connections) = kcp(&tenants);
-        let documents = [mapping("m", "t1", of_export())];
-        let create = |tenant: &str, name: &str| net.act(&Request::post(&things_of(tenant), &thing(name, 1)));
-        with_engine(&net, &connections, &documents, async {
-            let names: Vec<String> = (0..objects).map(|number| format!("large-{number}")).collect();
-            names.iter().for_each(|name| create("greedy", name));
-            net.until_made("all are served", &names).await;
-            sleep(Duration::from_secs(10)).await;
-        })
-        .await;
-        let listing = Duration::from_millis(25);
-        net.lock().listing = listing;
+#[tokio::test(start_paused = true)]
+async fn a_tenant_whose_objects_take_long_to_list_delays_no_other_after_a_restart() {
+    let objects = load(200, 2_000);
+    let quiet: Vec<String> = (0..8).map(|number| format!("quiet-{number}")).collect();
+    let tenants: Vec<&str> = quiet.iter().map(String::as_str).chain(["greedy"]).collect();
+    let (net, connections) = kcp(&tenants);
+    let documents = [mapping("m", "t1", of_export())];
+    let create = |tenant: &str, name: &str| net.act(&Request::post(&things_of(tenant), &thing(name, 1)));
+    with_engine(&net, &connections, &documents, async {
+        let names: Vec<String> = (0..objects).map(|number| format!("large-{number}")).collect();
+        names.iter().for_each(|name| create("greedy", name));
+        net.until_made("all are served", &names).await;
+        sleep(Duration::from_secs(10)).await;
+    })
+    .await;
+    let listing = Duration::from_millis(25);
+    net.lock().listing = listing;
+    for tenant in &quiet {
+        (0..3).for_each(|number| create(tenant, &format!("{tenant}-before-{number}")));
+    }
+    let begin = net.lock().age();
+    with_engine(&net, &connections, &documents, async {
+        sleep(Duration::from_millis(500)).await;
+        quiet.iter().for_each(|tenant| create(tenant, &format!("{tenant}-new")));
+        let all = ["before-0", "before-1", "before-2", "new"];
+        let all = quiet.iter().flat_map(|tenant| all.map(|name| format!("{tenant}-{name}")));
+        let all: Vec<String> = all.collect();
+        net.until_made("the quiet tenants are served", &all).await;
+        let took = net.lock().age() - begin;
+        assert!(took <= Duration::from_secs(3) && took < listing * objects / 2, "{took:?}");
+        // What is deleted before its page comes stays deleted.
         for tenant in &quiet {
-            (0..3).for_each(|number| create(tenant, &format!("{tenant}-before-{number}")));
+            net.act(&Request::delete(&format!("{}/{tenant}-before-0", things_of(tenant))));
         }
-        let begin = net.lock().age();
-        with_engine(&net, &connections, &documents, async {
-            sleep(Duration::from_millis(500)).await;
-            quiet.iter().for_each(|tenant| create(tenant, &format!("{tenant}-new")));
-            let all = ["before-0", "before-1", "before-2", "new"];
-            let all = quiet.iter().flat_map(|tenant| all.map(|name| format!("{tenant}-{name}")));
-            let all: Vec<String> = all.collect();
-            net.until_made("the quiet tenants are served", &all).await;
-            let took = net.lock().age() - begin;
-            assert!(took <= Duration::from_secs(3) && took < listing * objects / 2, "{took:?}");
-            // What is deleted before its page comes stays deleted.
-            for tenant in &quiet {
-                net.act(&Request::delete(&format!("{}/{tenant}-before-0", things_of(tenant))));
-            }
-            sleep(listing * objects * 2).await;
-            let inner = net.lock();
-            all.iter().for_each(|name| assert_eq!(inner.applied(name).count(), 1, "{name}"));
-            let is_of_target = |one: &&Written| one.host == "t1" && one.verb == Verb::Delete;
-            let deleted: BTreeSet<String> =
-                inner.writes.iter().filter(is_of_target).map(|one| one.name.clone()).collect();
-            let expected = quiet.iter().map(|tenant| format!("{tenant}-before-0")).collect();
-            assert_eq!(deleted, expected);
-        })
-        .await;
-    });
+        sleep(listing * objects * 2).await;
+        let inner = net.lock();
+        all.iter().for_each(|name| assert_eq!(inner.applied(name).count(), 1, "{name}"));
+        let is_of_target = |one: &&Written| one.host == "t1" && one.verb == Verb::Delete;
+        let deleted: BTreeSet<String> = inner.writes.iter().filter(is_of_target).map(|one| one.name.clone()).collect();
+        let expected = quiet.iter().map(|tenant| format!("{tenant}-before-0")).collect();
+        assert_eq!(deleted, expected);
+    })
+    .await;
 }
 
 /// Sources that are deleted within a second take along what they share, also beside one that nobody can read, in their
@@ -899,211 +896,197 @@ fn the_last_of_several_sources_takes_the_shared_object_along() {
 }
 
 /// A tenant may have ten thousand of them.
-#[test]
-fn the_log_tells_no_more_of_a_source_that_nobody_can_read_while_nothing_happens() {
-    in_virtual_time(async {
-        let (net, connections) = kcp(&["a"]);
-        let log = Log::default();
-        let (writer, lines) = (log.clone(), tracing_subscriber::fmt().with_env_filter("sync_engine=warn"));
-        let _guard = tracing::subscriber::set_default(lines.with_writer(move || writer.clone()).finish());
-        net.lock().deepens = true;
-        net.act(&Request::post(&things_of("a"), &thing("deep", DEEP)));
-        with_engine(&net, &connections, &[mapping("m", "t1", of_export())], async {
-            let told = || log.text().lines().filter(|line| line.contains("the source cannot be read")).count();
-            sleep(Duration::from_secs(120)).await;
-            let at_first = told();
-            sleep(Duration::from_secs(3600)).await;
-            assert!(at_first > 0 && told() == at_first, "{}", log.text());
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn the_log_tells_no_more_of_a_source_that_nobody_can_read_while_nothing_happens() {
+    let (net, connections) = kcp(&["a"]);
+    let log = Log::default();
+    let (writer, lines) = (log.clone(), tracing_subscriber::fmt().with_env_filter("sync_engine=warn"));
+    let _guard = tracing::subscriber::set_default(lines.with_writer(move || writer.clone()).finish());
+    net.lock().deepens = true;
+    net.act(&Request::post(&things_of("a"), &thing("deep", DEEP)));
+    with_engine(&net, &connections, &[mapping("m", "t1", of_export())], async {
+        let told = || log.text().lines().filter(|line| line.contains("the source cannot be read")).count();
+        sleep(Duration::from_secs(120)).await;
+        let at_first = told();
+        sleep(Duration::from_secs(3600)).await;
+        assert!(at_first > 0 && told() == at_first, "{}", log.text());
+    })
+    .await;
 }
 
-#[test]
-fn the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out() {
-    in_virtual_time(async {
-        let (net, connections) = kcp(&["a", "b"]);
-        for (tenant, name) in [("a", "last"), ("b", "other")] {
-            net.act(&Request::post(&things_of(tenant), &thing(name, 1)));
-        }
-        let settle = Duration::from_secs(5);
-        with_edits(&net, &connections, async |engine: &Running| {
-            let mut document = sharing();
-            engine.put(std::slice::from_ref(&document)).await;
-            net.until_made("both are served", &["last", "other"]).await;
-            sleep(settle).await;
-            net.lock().slow.insert("other".to_owned());
-            document["spec"]["objects"][0]["template"]["data"]["edition"] = json!("second");
-            engine.put(&[document]).await;
-            net.until("one follows the edit", |inner| inner.applied("last").count() == 2).await;
-            net.act(&Request::delete(&format!("{}/last", things_of("a"))));
-            sleep(settle).await;
-            let inner = net.lock();
-            assert_eq!(inner.applied("other").count(), 1, "the other is still to follow");
-            assert_eq!(inner.accounts_deleted(), 1, "the last source takes the account along");
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out() {
+    let (net, connections) = kcp(&["a", "b"]);
+    for (tenant, name) in [("a", "last"), ("b", "other")] {
+        net.act(&Request::post(&things_of(tenant), &thing(name, 1)));
+    }
+    let settle = Duration::from_secs(5);
+    with_edits(&net, &connections, async |engine: &Running| {
+        let mut document = sharing();
+        engine.put(std::slice::from_ref(&document)).await;
+        net.until_made("both are served", &["last", "other"]).await;
+        sleep(settle).await;
+        net.lock().slow.insert("other".to_owned());
+        document["spec"]["objects"][0]["template"]["data"]["edition"] = json!("second");
+        engine.put(&[document]).await;
+        net.until("one follows the edit", |inner| inner.applied("last").count() == 2).await;
+        net.act(&Request::delete(&format!("{}/last", things_of("a"))));
+        sleep(settle).await;
+        let inner = net.lock();
+        assert_eq!(inner.applied("other").count(), 1, "the other is still to follow");
+        assert_eq!(inner.accounts_deleted(), 1, "the last source takes the account along");
+    })
+    .await;
 }
 
 /// Whether it comes to use what is shared would be open for as long as its server refuses the finalizer.
-#[test]
-fn a_source_that_cannot_be_taken_in_keeps_no_other_from_leaving() {
-    in_virtual_time(async {
-        let (net, connections) = kcp(&["a"]);
-        net.act(&Request::post(&things_of("a"), &thing("last", 1)));
-        with_engine(&net, &connections, &[sharing()], async {
-            net.until_made("it is served", &["last"]).await;
-            sleep(Duration::from_secs(10)).await;
-            let refusal = Failure::status(403, "Forbidden", "nobody may change it");
-            net.lock().refused.insert("barred", refusal);
-            net.act(&Request::post(&things_of("a"), &thing("barred", 1)));
-            let is_refused = |inner: &Inner| inner.writes.iter().any(|one| one.name == "barred");
-            net.until("the engine may not take it in", is_refused).await;
-            net.act(&Request::delete(&format!("{}/last", things_of("a"))));
-            sleep(Duration::from_secs(30)).await;
-            assert_eq!(net.lock().accounts_deleted(), 1, "nobody else has come to use it");
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn a_source_that_cannot_be_taken_in_keeps_no_other_from_leaving() {
+    let (net, connections) = kcp(&["a"]);
+    net.act(&Request::post(&things_of("a"), &thing("last", 1)));
+    with_engine(&net, &connections, &[sharing()], async {
+        net.until_made("it is served", &["last"]).await;
+        sleep(Duration::from_secs(10)).await;
+        let refusal = Failure::status(403, "Forbidden", "nobody may change it");
+        net.lock().refused.insert("barred", refusal);
+        net.act(&Request::post(&things_of("a"), &thing("barred", 1)));
+        let is_refused = |inner: &Inner| inner.writes.iter().any(|one| one.name == "barred");
+        net.until("the engine may not take it in", is_refused).await;
+        net.act(&Request::delete(&format!("{}/last", things_of("a"))));
+        sleep(Duration::from_secs(30)).await;
+        assert_eq!(net.lock().accounts_deleted(), 1, "nobody else has come to use it");
+    })
+    .await;
 }
 
-#[test]
-fn a_slow_object_delays_no_other_of_its_source() {
-    in_virtual_time(async {
-        let (net, connections) = plain(&["t1"], USUAL);
-        net.act(&Request::post(&things(), &thing("x", 0)));
-        net.lock().slow.insert("x-a".to_owned());
-        let mut document = mapping("m", "t1", of_provider());
-        document["spec"]["objects"] = config_maps(&["a", "b", "c"]);
-        with_engine(&net, &connections, &[provider(), document], async {
-            net.until_made("the others are there", &["x-b", "x-c"]).await;
-            assert!(net.lock().made("x-a").is_empty(), "one after the other, they would come after it");
-            net.until_made("the slow one follows", &["x-a"]).await;
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn a_slow_object_delays_no_other_of_its_source() {
+    let (net, connections) = plain(&["t1"], USUAL);
+    net.act(&Request::post(&things(), &thing("x", 0)));
+    net.lock().slow.insert("x-a".to_owned());
+    let mut document = mapping("m", "t1", of_provider());
+    document["spec"]["objects"] = config_maps(&["a", "b", "c"]);
+    with_engine(&net, &connections, &[provider(), document], async {
+        net.until_made("the others are there", &["x-b", "x-c"]).await;
+        assert!(net.lock().made("x-a").is_empty(), "one after the other, they would come after it");
+        net.until_made("the slow one follows", &["x-a"]).await;
+    })
+    .await;
 }
 
 /// A server that asks whether the Role of a RoleBinding is there says that it is missing.
-#[test]
-fn a_binding_whose_role_is_refused_keeps_neither_the_others_nor_the_status_back() {
-    in_virtual_time(async {
-        let (net, connections) = plain(&["t1"], USUAL);
-        net.act(&Request::post(&things(), &thing("x", 1)));
-        let (group, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
-        let role = json!({"apiVersion": version, "kind": "Role", "metadata": {"name": "role"}, "rules": []});
-        let binding = json!({
-            "apiVersion": version, "kind": "RoleBinding", "metadata": {"name": "binding"},
-            "roleRef": {"apiGroup": group, "kind": "Role", "name": "role"},
-            "subjects": [{"kind": "ServiceAccount", "name": "reader"}],
-        });
-        let shared = |(id, template): (&str, Value)| json!({"id": id, "shared": "Namespace", "template": template});
-        let mut document = mapping("m", "t1", of_provider());
-        let objects = document["spec"]["objects"].as_array_mut().expect("objects");
-        objects.extend([("role", role), ("binding", binding)].map(shared));
-        document["spec"]["status"] = json!({"from": "main", "fields": {"size": "$.data.size"}});
-        let [forbidden, missing] = ["user may not create roles", "roles.rbac.authorization.k8s.io \"role\" not found"];
-        net.lock().refused.insert("role", Failure::status(403, "Forbidden", forbidden));
-        net.lock().refused.insert("binding", Failure::status(404, "NotFound", missing));
-        let says = |is_synced: &str, reason: &str| {
-            let status = net.get("source", &format!("{}/x", things()))["status"].clone();
-            let synced = &status["conditions"][0];
-            assert_eq!(status["size"], "1");
-            assert_eq!((&synced["status"], &synced["reason"]), (&json!(is_synced), &json!(reason)));
-        };
-        with_edits(&net, &connections, async |engine: &Running| {
-            let of_sources = || {
-                let standings = engine.instruments.health.standings();
-                standings.into_iter().find(|one| one.component == "mapping m: sources").map(|one| one.condition)
-            };
-            engine.put(&[provider(), document]).await;
-            net.until("operators are told", |_| of_sources().is_some()).await;
-            let told = of_sources().expect("a condition");
-            assert_eq!(told.level, Level::Degraded);
-            assert!(told.message.contains(forbidden) && told.message.contains(missing), "{}", told.message);
-            says("False", "Refused");
-            net.lock().refused.clear();
-            net.until("nothing is refused any more", |_| of_sources().is_none()).await;
-            says("True", "Synced");
-        })
-        .await;
+#[tokio::test(start_paused = true)]
+async fn a_binding_whose_role_is_refused_keeps_neither_the_others_nor_the_status_back() {
+    let (net, connections) = plain(&["t1"], USUAL);
+    net.act(&Request::post(&things(), &thing("x", 1)));
+    let (group, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
+    let role = json!({"apiVersion": version, "kind": "Role", "metadata": {"name": "role"}, "rules": []});
+    let binding = json!({
+        "apiVersion": version, "kind": "RoleBinding", "metadata": {"name": "binding"},
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": "role"},
+        "subjects": [{"kind": "ServiceAccount", "name": "reader"}],
     });
+    let shared = |(id, template): (&str, Value)| json!({"id": id, "shared": "Namespace", "template": template});
+    let mut document = mapping("m", "t1", of_provider());
+    let objects = document["spec"]["objects"].as_array_mut().expect("objects");
+    objects.extend([("role", role), ("binding", binding)].map(shared));
+    document["spec"]["status"] = json!({"from": "main", "fields": {"size": "$.data.size"}});
+    let [forbidden, missing] = ["user may not create roles", "roles.rbac.authorization.k8s.io \"role\" not found"];
+    net.lock().refused.insert("role", Failure::status(403, "Forbidden", forbidden));
+    net.lock().refused.insert("binding", Failure::status(404, "NotFound", missing));
+    let says = |is_synced: &str, reason: &str| {
+        let status = net.get("source", &format!("{}/x", things()))["status"].clone();
+        let synced = &status["conditions"][0];
+        assert_eq!(status["size"], "1");
+        assert_eq!((&synced["status"], &synced["reason"]), (&json!(is_synced), &json!(reason)));
+    };
+    with_edits(&net, &connections, async |engine: &Running| {
+        let of_sources = || {
+            let standings = engine.instruments.health.standings();
+            standings.into_iter().find(|one| one.component == "mapping m: sources").map(|one| one.condition)
+        };
+        engine.put(&[provider(), document]).await;
+        net.until("operators are told", |_| of_sources().is_some()).await;
+        let told = of_sources().expect("a condition");
+        assert_eq!(told.level, Level::Degraded);
+        assert!(told.message.contains(forbidden) && told.message.contains(missing), "{}", told.message);
+        says("False", "Refused");
+        net.lock().refused.clear();
+        net.until("nothing is refused any more", |_| of_sources().is_none()).await;
+        says("True", "Synced");
+    })
+    .await;
 }
 
-#[test]
-fn an_observing_mapping_writes_nothing() {
-    in_virtual_time(async {
-        let (net, connections) = plain(&["t1"], USUAL);
-        let log = Log::default();
-        let (writer, lines) = (log.clone(), tracing_subscriber::fmt().with_env_filter("sync_engine=warn"));
-        let _guard = tracing::subscriber::set_default(lines.with_writer(move || writer.clone()).finish());
-        let documents = |mode: &str| {
-            let mut document = mapping("m", "t1", of_provider());
-            document["spec"]["mode"] = json!(mode);
-            [provider(), document]
-        };
-        with_edits(&net, &connections, async |engine: &Running| {
-            engine.put(&documents("Observe")).await;
-            sleep(Duration::from_secs(60)).await;
-            net.lock().writes.clear();
-            net.act(&Request::post(&things(), &thing("x", 1)));
-            sleep(Duration::from_secs(600)).await;
-            assert!(net.lock().writes.is_empty());
-            let says = |line: &str| line.contains("finalizer") && line.contains("(mode: Observe)");
-            assert!(log.text().lines().any(says), "it says what it would do: {}", log.text());
-            let status = engine.instruments.status.latest();
-            let told = status.mappings.iter().flat_map(|one| &one.not_synced);
-            let told: Vec<_> = told.map(|one| (&*one.reason, one.sources)).collect();
-            assert_eq!(told, [("Observed", 1)]);
-            engine.try_put(&documents("Enforce")).await;
-            net.until_made("it is served", &["x"]).await;
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn an_observing_mapping_writes_nothing() {
+    let (net, connections) = plain(&["t1"], USUAL);
+    let log = Log::default();
+    let (writer, lines) = (log.clone(), tracing_subscriber::fmt().with_env_filter("sync_engine=warn"));
+    let _guard = tracing::subscriber::set_default(lines.with_writer(move || writer.clone()).finish());
+    let documents = |mode: &str| {
+        let mut document = mapping("m", "t1", of_provider());
+        document["spec"]["mode"] = json!(mode);
+        [provider(), document]
+    };
+    with_edits(&net, &connections, async |engine: &Running| {
+        engine.put(&documents("Observe")).await;
+        sleep(Duration::from_secs(60)).await;
+        net.lock().writes.clear();
+        net.act(&Request::post(&things(), &thing("x", 1)));
+        sleep(Duration::from_secs(600)).await;
+        assert!(net.lock().writes.is_empty());
+        let says = |line: &str| line.contains("finalizer") && line.contains("(mode: Observe)");
+        assert!(log.text().lines().any(says), "it says what it would do: {}", log.text());
+        let status = engine.instruments.status.latest();
+        let told = status.mappings.iter().flat_map(|one| &one.not_synced);
+        let told: Vec<_> = told.map(|one| (&*one.reason, one.sources)).collect();
+        assert_eq!(told, [("Observed", 1)]);
+        engine.try_put(&documents("Enforce")).await;
+        net.until_made("it is served", &["x"]).await;
+    })
+    .await;
 }
 
 /// The document of the one that leads counts.
-#[test]
-fn a_standby_with_other_mappings_says_so() {
-    in_virtual_time(async {
-        let (net, connections) = plain(&["t1"], USUAL);
-        let of_standby = [net.connection("source", "source", ""), net.connection("t1", "t1", "")].into();
-        net.act(&Request::post(&things(), &thing("x", 0)));
-        let documents = |objects: &[&str]| {
-            let mut document = mapping("m", "t1", of_provider());
-            document["spec"]["objects"] = config_maps(objects);
-            [provider(), document]
-        };
-        let (one, both) = (documents(&["a"]), documents(&["a", "b"]));
-        let replica = |number| Settings { election: Some(terms(number)), ..Settings::default() };
-        with_settings(&net, &connections, replica(0), async |leader: &Running| {
-            leader.try_put(&one).await;
-            net.until_made("it is served", &["x-a"]).await;
-            with_settings(&net, &of_standby, replica(1), async |standby: &Running| {
-                let differs = || {
-                    let standings = standby.instruments.health.standings();
-                    let advice = "give all replicas the same documents";
-                    let tells = |one: &Condition| one.level == Level::Degraded && one.message.contains(advice);
-                    standings.iter().any(|one| tells(&one.condition))
-                };
-                standby.try_put(&one).await;
-                sleep(Duration::from_secs(60)).await;
-                assert!(!differs());
-                standby.try_put(&both).await;
-                net.until("it has another document than the state store", |_| differs()).await;
-                assert!(standby.instruments.health.is_ready());
-                net.act(&merge(&format!("{}/x", things()), &json!({"spec": {"size": 1}})));
-                net.until("its change is followed", |inner| inner.applied("x-a").count() == 2).await;
-                assert!(net.lock().made("x-b").is_empty());
-                leader.try_put(&both).await;
-                net.until_made("the leader has the same document", &["x-b"]).await;
-                net.until("the standby is content", |_| !differs()).await;
-            })
-            .await;
+#[tokio::test(start_paused = true)]
+async fn a_standby_with_other_mappings_says_so() {
+    let (net, connections) = plain(&["t1"], USUAL);
+    let of_standby = [net.connection("source", "source", ""), net.connection("t1", "t1", "")].into();
+    net.act(&Request::post(&things(), &thing("x", 0)));
+    let documents = |objects: &[&str]| {
+        let mut document = mapping("m", "t1", of_provider());
+        document["spec"]["objects"] = config_maps(objects);
+        [provider(), document]
+    };
+    let (one, both) = (documents(&["a"]), documents(&["a", "b"]));
+    let replica = |number| Settings { election: Some(terms(number)), ..Settings::default() };
+    with_settings(&net, &connections, replica(0), async |leader: &Running| {
+        leader.try_put(&one).await;
+        net.until_made("it is served", &["x-a"]).await;
+        with_settings(&net, &of_standby, replica(1), async |standby: &Running| {
+            let differs = || {
+                let standings = standby.instruments.health.standings();
+                let advice = "give all replicas the same documents";
+                let tells = |one: &Condition| one.level == Level::Degraded && one.message.contains(advice);
+                standings.iter().any(|one| tells(&one.condition))
+            };
+            standby.try_put(&one).await;
+            sleep(Duration::from_secs(60)).await;
+            assert!(!differs());
+            standby.try_put(&both).await;
+            net.until("it has another document than the state store", |_| differs()).await;
+            assert!(standby.instruments.health.is_ready());
+            net.act(&merge(&format!("{}/x", things()), &json!({"spec": {"size": 1}})));
+            net.until("its change is followed", |inner| inner.applied("x-a").count() == 2).await;
+            assert!(net.lock().made("x-b").is_empty());
+            leader.try_put(&both).await;
+            net.until_made("the leader has the same document", &["x-b"]).await;
+            net.until("the standby is content", |_| !differs()).await;
         })
         .await;
-    });
+    })
+    .await;
 }
 
 /// Large objects are read when they are needed, and as seldom as others are written.
@@ -1154,208 +1137,194 @@ fn a_large_source_is_served_and_followed() {
 }
 
 /// Whoever may write on the target may give any number of them the label.
-#[test]
-fn large_objects_that_carry_the_label_of_a_source_and_are_not_its_own_are_not_read() {
-    in_virtual_time(async {
-        let (net, connections) = kcp(&["a"]);
-        net.act(&Request::post(&things_of("a"), &thing("x", 1)));
-        with_engine(&net, &connections, &[mapping("m", "t1", of_export())], async {
-            net.until_made("the source is served", &["x"]).await;
-            let own = net.lock().applied("x").map(|one| one.path.clone()).next().unwrap_or_default();
-            let at = own.strip_suffix("/x").expect("the path of an object");
-            let of = |field: &str| net.get("t1", &own)["metadata"][field].clone();
-            let metadata = json!({"name": "forged", "namespace": of("namespace"), "labels": of("labels")});
-            let data = json!({"text": "x".repeat(400_000)});
-            let forged = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
-            net.act_at("t1", &Request::post(at, &forged));
-            net.act(&merge(&format!("{}/x", things_of("a")), &json!({"spec": {"size": 2}})));
-            net.until("its change is followed", |inner| inner.applied("x").count() == 2).await;
-            sleep(Duration::from_secs(60)).await;
-            assert_eq!(net.lock().reads.get(&("t1".to_owned(), format!("{at}/forged"))), None);
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn large_objects_that_carry_the_label_of_a_source_and_are_not_its_own_are_not_read() {
+    let (net, connections) = kcp(&["a"]);
+    net.act(&Request::post(&things_of("a"), &thing("x", 1)));
+    with_engine(&net, &connections, &[mapping("m", "t1", of_export())], async {
+        net.until_made("the source is served", &["x"]).await;
+        let own = net.lock().applied("x").map(|one| one.path.clone()).next().unwrap_or_default();
+        let at = own.strip_suffix("/x").expect("the path of an object");
+        let of = |field: &str| net.get("t1", &own)["metadata"][field].clone();
+        let metadata = json!({"name": "forged", "namespace": of("namespace"), "labels": of("labels")});
+        let data = json!({"text": "x".repeat(400_000)});
+        let forged = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+        net.act_at("t1", &Request::post(at, &forged));
+        net.act(&merge(&format!("{}/x", things_of("a")), &json!({"spec": {"size": 2}})));
+        net.until("its change is followed", |inner| inner.applied("x").count() == 2).await;
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(net.lock().reads.get(&("t1".to_owned(), format!("{at}/forged"))), None);
+    })
+    .await;
 }
 
 /// A tenant may write the engine's finalizer and annotation before a mapping of that name ever runs.
-#[test]
-fn a_forged_finalizer_of_a_future_mapping_blocks_its_own_source_alone() {
-    in_virtual_time(async {
-        let (net, connections) = kcp(&["a", "b"]);
-        // What a mapping writes shows how the identity of the target is written.
-        let mut pin = Value::Null;
-        with_engine(&net, &connections, &[mapping("before", "t1", of_export())], async {
-            let first = format!("{}/first", things_of("a"));
-            net.act(&Request::post(&things_of("a"), &thing("first", 1)));
-            net.until_made("the first one is served", &["first"]).await;
-            pin = net.get("source", &first)["metadata"]["annotations"]["target.sync-engine.dev/main.before"].clone();
-            net.act(&Request::delete(&first));
-            sleep(Duration::from_secs(30)).await;
-        })
-        .await;
-        assert!(pin.as_str().is_some_and(|pin| pin.starts_with("t1=")), "{pin}");
-        let mut forged = thing("forged", 1);
-        forged["metadata"]["finalizers"] = json!(["sync-engine.dev/main.m"]);
-        forged["metadata"]["annotations"] = json!({"target.sync-engine.dev/main.m": pin});
-        net.act(&Request::post(&things_of("a"), &forged));
-        net.act(&Request::post(&things_of("a"), &thing("beside", 1)));
-        net.act(&Request::post(&things_of("b"), &thing("other", 1)));
-        with_engine(&net, &connections, &[mapping("m", "t1", of_export())], async {
-            net.until_made("every other source is served", &["beside", "other"]).await;
-            sleep(Duration::from_secs(60)).await;
-            assert!(net.lock().made("forged").is_empty(), "the forged one is reported, and nothing is written for it");
-            let let_go = json!({"metadata": {"finalizers": null, "annotations": null}});
-            net.act(&merge(&format!("{}/forged", things_of("a")), &let_go));
-            net.until_made("it is served once it is let go", &["forged"]).await;
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn a_forged_finalizer_of_a_future_mapping_blocks_its_own_source_alone() {
+    let (net, connections) = kcp(&["a", "b"]);
+    // What a mapping writes shows how the identity of the target is written.
+    let mut pin = Value::Null;
+    with_engine(&net, &connections, &[mapping("before", "t1", of_export())], async {
+        let first = format!("{}/first", things_of("a"));
+        net.act(&Request::post(&things_of("a"), &thing("first", 1)));
+        net.until_made("the first one is served", &["first"]).await;
+        pin = net.get("source", &first)["metadata"]["annotations"]["target.sync-engine.dev/main.before"].clone();
+        net.act(&Request::delete(&first));
+        sleep(Duration::from_secs(30)).await;
+    })
+    .await;
+    assert!(pin.as_str().is_some_and(|pin| pin.starts_with("t1=")), "{pin}");
+    let mut forged = thing("forged", 1);
+    forged["metadata"]["finalizers"] = json!(["sync-engine.dev/main.m"]);
+    forged["metadata"]["annotations"] = json!({"target.sync-engine.dev/main.m": pin});
+    net.act(&Request::post(&things_of("a"), &forged));
+    net.act(&Request::post(&things_of("a"), &thing("beside", 1)));
+    net.act(&Request::post(&things_of("b"), &thing("other", 1)));
+    with_engine(&net, &connections, &[mapping("m", "t1", of_export())], async {
+        net.until_made("every other source is served", &["beside", "other"]).await;
+        sleep(Duration::from_secs(60)).await;
+        assert!(net.lock().made("forged").is_empty(), "the forged one is reported, and nothing is written for it");
+        let let_go = json!({"metadata": {"finalizers": null, "annotations": null}});
+        net.act(&merge(&format!("{}/forged", things_of("a")), &let_go));
+        net.until_made("it is served once it is let go", &["forged"]).await;
+    })
+    .await;
 }
 
 /// Clusters of a fleet come and go, and those that went were targets for ever.
-#[test]
-fn a_target_that_no_document_names_goes_once_nothing_is_left_there() {
-    in_virtual_time(async {
-        let (net, connections) = plain(&["t1", "t2"], USUAL);
-        let documents = |allowed: &[&str]| {
-            let mut document = mapping("m", "{{ source.metadata.labels.target }}", of_provider());
-            document["spec"]["target"]["allowed"] = json!(allowed);
-            document["spec"]["target"]["onTargetChange"] = json!("Recreate");
-            document["spec"]["release"] = json!({"maxFailing": "100%"});
-            [provider(), document]
-        };
-        ["t1", "t2"].iter().for_each(|name| net.act(&Request::post(&things(), &thing(name, 0))));
-        let settle = Duration::from_secs(60);
-        with_edits(&net, &connections, async |engine: &Running| {
-            engine.put(&documents(&["t1", "t2"])).await;
-            net.until("both are served", |inner| ["t1", "t2"].iter().all(|name| inner.made(name).contains(name))).await;
-            engine.put(&documents(&["t1"])).await;
-            sleep(settle).await;
-            assert!(net.lock().is_recorded("targets", "t2"), "what it has is still to be deleted with its source");
-            net.act(&Request::delete(&format!("{}/t2", things())));
-            sleep(settle).await;
-            assert!(!net.lock().is_recorded("targets", "t2"), "nothing is left there");
-            assert!(net.lock().is_recorded("targets", "t1"));
-            engine.put(&documents(&["t1", "t2"])).await;
-            net.act(&Request::post(&things(), &thing("t2", 1)));
-            sleep(settle).await;
-            let later = net.lock().writes.iter().filter(|one| one.host == "t2" && one.verb == Verb::Apply).count();
-            assert!(later >= 2, "it is a target again");
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn a_target_that_no_document_names_goes_once_nothing_is_left_there() {
+    let (net, connections) = plain(&["t1", "t2"], USUAL);
+    let documents = |allowed: &[&str]| {
+        let mut document = mapping("m", "{{ source.metadata.labels.target }}", of_provider());
+        document["spec"]["target"]["allowed"] = json!(allowed);
+        document["spec"]["target"]["onTargetChange"] = json!("Recreate");
+        document["spec"]["release"] = json!({"maxFailing": "100%"});
+        [provider(), document]
+    };
+    ["t1", "t2"].iter().for_each(|name| net.act(&Request::post(&things(), &thing(name, 0))));
+    let settle = Duration::from_secs(60);
+    with_edits(&net, &connections, async |engine: &Running| {
+        engine.put(&documents(&["t1", "t2"])).await;
+        net.until("both are served", |inner| ["t1", "t2"].iter().all(|name| inner.made(name).contains(name))).await;
+        engine.put(&documents(&["t1"])).await;
+        sleep(settle).await;
+        assert!(net.lock().is_recorded("targets", "t2"), "what it has is still to be deleted with its source");
+        net.act(&Request::delete(&format!("{}/t2", things())));
+        sleep(settle).await;
+        assert!(!net.lock().is_recorded("targets", "t2"), "nothing is left there");
+        assert!(net.lock().is_recorded("targets", "t1"));
+        engine.put(&documents(&["t1", "t2"])).await;
+        net.act(&Request::post(&things(), &thing("t2", 1)));
+        sleep(settle).await;
+        let later = net.lock().writes.iter().filter(|one| one.host == "t2" && one.verb == Verb::Apply).count();
+        assert!(later >= 2, "it is a target again");
+    })
+    .await;
 }
 
 /// An edit names another connection to the target, on which no mapping runs, and a kind that the mapping did not have.
-#[test]
-fn an_edit_is_rehearsed_on_the_target_that_it_names() {
-    in_virtual_time(async {
-        let (net, mut connections) = plain(&["t1", "t2"], USUAL);
-        connections.extend([net.connection("again", "t2", "")]);
-        net.act(&Request::post(&things(), &thing("x", 0)));
-        let mut edited = mapping("m", "again", of_provider());
-        let template = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"size": "{{ source.spec.size }}"}});
-        let objects = edited["spec"]["objects"].as_array_mut().expect("a list");
-        objects.push(json!({"id": "secret", "template": template}));
-        with_edits(&net, &connections, async |engine: &Running| {
-            engine.put(&[provider(), mapping("m", "t2", of_provider())]).await;
-            net.until_made("it is served", &["x"]).await;
-            engine.put(&[provider(), edited]).await;
-            let is_secret = |one: &Written| one.host == "t2" && one.path.contains("/secrets/");
-            net.until("it has the new object", |inner| inner.applied("x").any(is_secret)).await;
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn an_edit_is_rehearsed_on_the_target_that_it_names() {
+    let (net, mut connections) = plain(&["t1", "t2"], USUAL);
+    connections.extend([net.connection("again", "t2", "")]);
+    net.act(&Request::post(&things(), &thing("x", 0)));
+    let mut edited = mapping("m", "again", of_provider());
+    let template = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"size": "{{ source.spec.size }}"}});
+    let objects = edited["spec"]["objects"].as_array_mut().expect("a list");
+    objects.push(json!({"id": "secret", "template": template}));
+    with_edits(&net, &connections, async |engine: &Running| {
+        engine.put(&[provider(), mapping("m", "t2", of_provider())]).await;
+        net.until_made("it is served", &["x"]).await;
+        engine.put(&[provider(), edited]).await;
+        let is_secret = |one: &Written| one.host == "t2" && one.path.contains("/secrets/");
+        net.until("it has the new object", |inner| inner.applied("x").any(is_secret)).await;
+    })
+    .await;
 }
 
 /// A mapping that serves none of its sources is given those of another one, and a field of their status, which that one writes
 /// as long as its own edit is held.
-#[test]
-fn a_document_of_other_sources_waits_for_the_edit_that_gives_up_a_field_which_it_takes_over() {
-    in_virtual_time(async {
-        let (net, connections) = plain(&["t1"], USUAL);
-        net.act(&Request::post(&things(), &thing("x", 0)));
-        let document = |name: &str, resource: &str, objects: &[&str], tells: bool| {
-            let source = json!({"provider": "plain", "resource": format!("{resource}.v1.{GROUP}")});
-            let mut document = mapping(name, "t1", source);
-            document["spec"]["objects"] = config_maps(objects);
-            document["spec"]["release"] = json!({"maxLost": {"objects": 0, "percent": 0}});
-            if tells {
-                document["spec"]["status"]["from"] = json!(objects[0]);
-                document["spec"]["status"]["fields"] = json!({"size": "$.data.id"});
-            }
-            document
-        };
-        let settle = Duration::from_secs(60);
-        with_edits(&net, &connections, async |engine: &Running| {
-            let gadgets = document("n", "gadgets", &["n"], false);
-            engine.put(&[provider(), document("m", "things", &["a", "b"], true), gadgets]).await;
-            net.until_made("it is served", &["x-a", "x-b"]).await;
-            sleep(settle).await;
-            let takes_over = document("n", "things", &["n"], true);
-            let losing = document("m", "things", &["a"], false);
-            let told = engine.try_put(&[provider(), losing, takes_over.clone()]).await;
-            sleep(settle).await;
-            assert!(net.lock().made("x-n").is_empty(), "{}", told.text);
-            engine.try_put(&[provider(), document("m", "things", &["a", "b"], false), takes_over]).await;
-            net.until_made("the field is given up", &["x-n"]).await;
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn a_document_of_other_sources_waits_for_the_edit_that_gives_up_a_field_which_it_takes_over() {
+    let (net, connections) = plain(&["t1"], USUAL);
+    net.act(&Request::post(&things(), &thing("x", 0)));
+    let document = |name: &str, resource: &str, objects: &[&str], tells: bool| {
+        let source = json!({"provider": "plain", "resource": format!("{resource}.v1.{GROUP}")});
+        let mut document = mapping(name, "t1", source);
+        document["spec"]["objects"] = config_maps(objects);
+        document["spec"]["release"] = json!({"maxLost": {"objects": 0, "percent": 0}});
+        if tells {
+            document["spec"]["status"]["from"] = json!(objects[0]);
+            document["spec"]["status"]["fields"] = json!({"size": "$.data.id"});
+        }
+        document
+    };
+    let settle = Duration::from_secs(60);
+    with_edits(&net, &connections, async |engine: &Running| {
+        let gadgets = document("n", "gadgets", &["n"], false);
+        engine.put(&[provider(), document("m", "things", &["a", "b"], true), gadgets]).await;
+        net.until_made("it is served", &["x-a", "x-b"]).await;
+        sleep(settle).await;
+        let takes_over = document("n", "things", &["n"], true);
+        let losing = document("m", "things", &["a"], false);
+        let told = engine.try_put(&[provider(), losing, takes_over.clone()]).await;
+        sleep(settle).await;
+        assert!(net.lock().made("x-n").is_empty(), "{}", told.text);
+        engine.try_put(&[provider(), document("m", "things", &["a", "b"], false), takes_over]).await;
+        net.until_made("the field is given up", &["x-n"]).await;
+    })
+    .await;
 }
 
 /// Somebody takes a label off that both documents read. No consumer has edited the source.
-#[test]
-fn a_gate_passes_for_a_source_that_fails_by_the_document_in_force_too() {
-    in_virtual_time(async {
-        let (net, connections) = plain(&["t1"], USUAL);
-        let names = ["x", "y"];
-        names.iter().for_each(|name| net.act(&Request::post(&things(), &thing(name, 0))));
-        let document = |edition: &str| {
-            let mut document = mapping("m", "t1", of_provider());
-            document["spec"]["objects"][0]["template"]["data"] =
-                json!({"edition": edition, "label": "{{ source.metadata.labels.target }}"});
-            document["spec"]["release"] = json!({"waves": [{"percent": 100, "soak": "60s", "maxFailing": 0}]});
-            [provider(), document]
-        };
-        with_edits(&net, &connections, async |engine: &Running| {
-            engine.put(&document("first")).await;
-            net.until_made("both are served", &names).await;
-            sleep(Duration::from_secs(60)).await;
-            net.lock().writes.clear();
-            engine.put(&document("second")).await;
-            net.until_made("both follow it", &names).await;
-            net.act(&merge(&format!("{}/x", things()), &json!({"metadata": {"labels": {"target": null}}})));
-            sleep(Duration::from_secs(30)).await;
-            assert!(!net.lock().is_recorded("document", "second"), "the wave soaks");
-            sleep(Duration::from_secs(170)).await;
-            assert!(net.lock().is_recorded("document", "second"), "it is in force");
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn a_gate_passes_for_a_source_that_fails_by_the_document_in_force_too() {
+    let (net, connections) = plain(&["t1"], USUAL);
+    let names = ["x", "y"];
+    names.iter().for_each(|name| net.act(&Request::post(&things(), &thing(name, 0))));
+    let document = |edition: &str| {
+        let mut document = mapping("m", "t1", of_provider());
+        document["spec"]["objects"][0]["template"]["data"] =
+            json!({"edition": edition, "label": "{{ source.metadata.labels.target }}"});
+        document["spec"]["release"] = json!({"waves": [{"percent": 100, "soak": "60s", "maxFailing": 0}]});
+        [provider(), document]
+    };
+    with_edits(&net, &connections, async |engine: &Running| {
+        engine.put(&document("first")).await;
+        net.until_made("both are served", &names).await;
+        sleep(Duration::from_secs(60)).await;
+        net.lock().writes.clear();
+        engine.put(&document("second")).await;
+        net.until_made("both follow it", &names).await;
+        net.act(&merge(&format!("{}/x", things()), &json!({"metadata": {"labels": {"target": null}}})));
+        sleep(Duration::from_secs(30)).await;
+        assert!(!net.lock().is_recorded("document", "second"), "the wave soaks");
+        sleep(Duration::from_secs(170)).await;
+        assert!(net.lock().is_recorded("document", "second"), "it is in force");
+    })
+    .await;
 }
 
 /// Sources of a cluster that is out of sight may be there.
-#[test]
-fn a_target_that_is_away_is_forgotten_for_no_source_that_is_out_of_sight() {
-    in_virtual_time(async {
-        let (net, connections) = plain(&["t1", "e1"], USUAL);
-        let (sources, targets) = (Fleet::new(&net, "plain", &["source"]), Fleet::new(&net, "edge", &["e1"]));
-        let mut document = mapping("m", "edge/{{ source.metadata.labels.target }}", of_provider());
-        document["spec"]["target"]["allowed"] = json!(["t1"]);
-        document["spec"]["target"]["clusters"] = json!({"provider": "edge"});
-        net.act(&Request::post(&things(), &thing("e1", 0)));
-        with_fleets(&net, &connections, &[&sources, &targets], async |engine: &Running| {
-            engine.put(&[sources.document(), targets.document(), document]).await;
-            net.until_made("it is served", &["e1"]).await;
-            for fleet in [&sources, &targets] {
-                fleet.lists(0);
-                sleep(Duration::from_secs(60)).await;
-            }
-            assert!(net.lock().is_recorded("targets", "edge/e1"), "what it has is still to be deleted with its source");
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn a_target_that_is_away_is_forgotten_for_no_source_that_is_out_of_sight() {
+    let (net, connections) = plain(&["t1", "e1"], USUAL);
+    let (sources, targets) = (Fleet::new(&net, "plain", &["source"]), Fleet::new(&net, "edge", &["e1"]));
+    let mut document = mapping("m", "edge/{{ source.metadata.labels.target }}", of_provider());
+    document["spec"]["target"]["allowed"] = json!(["t1"]);
+    document["spec"]["target"]["clusters"] = json!({"provider": "edge"});
+    net.act(&Request::post(&things(), &thing("e1", 0)));
+    with_fleets(&net, &connections, &[&sources, &targets], async |engine: &Running| {
+        engine.put(&[sources.document(), targets.document(), document]).await;
+        net.until_made("it is served", &["e1"]).await;
+        for fleet in [&sources, &targets] {
+            fleet.lists(0);
+            sleep(Duration::from_secs(60)).await;
+        }
+        assert!(net.lock().is_recorded("targets", "edge/e1"), "what it has is still to be deleted with its source");
+    })
+    .await;
 }
 
 /// How often the state stores of a mapping are written on so many clusters that come into sight one by one for the first time, and
@@ -1434,67 +1403,63 @@ impl io::Write for &Gone {
     }
 }
 
-#[test]
-fn many_workspaces_that_go_at_once_leave_turns_to_leases_and_probes() {
-    in_virtual_time(async {
-        let tenants: Vec<String> = (0..load(300, 10_000)).map(|number| format!("tenant{number}")).collect();
-        let (net, connections) = kcp(&tenants);
-        let gone = Arc::new(Gone::default());
-        let log = tracing_subscriber::fmt().with_env_filter("sync_engine::engine::clusters=debug").with_ansi(false);
-        let _guard = tracing::subscriber::set_default(log.with_writer(gone.clone()).finish());
-        with_engine(&net, &connections, &[mapping("m", "t1", of_export())], async {
-            sleep(Duration::from_secs(30)).await;
-            tenants.iter().for_each(|tenant| net.act(&Request::delete(&binding_url(tenant))));
-            timeout(Duration::from_secs(600), gone.first.notified()).await.expect("the log tells of the first one");
-            // As a lease or a probe whose time has come.
-            for _ in 0..tenants.len() * 100 {
-                gone.stretch.store(0, Ordering::Relaxed);
-                yield_now().await;
-            }
-            sleep(Duration::from_secs(30)).await;
-        })
-        .await;
-        let (total, longest) = (gone.total.load(Ordering::Relaxed), gone.longest.load(Ordering::Relaxed));
-        // One walk serves those that are taken together.
-        assert!(total == tenants.len() && longest <= 128, "{longest} of {total} in one turn");
-    });
+#[tokio::test(start_paused = true)]
+async fn many_workspaces_that_go_at_once_leave_turns_to_leases_and_probes() {
+    let tenants: Vec<String> = (0..load(300, 10_000)).map(|number| format!("tenant{number}")).collect();
+    let (net, connections) = kcp(&tenants);
+    let gone = Arc::new(Gone::default());
+    let log = tracing_subscriber::fmt().with_env_filter("sync_engine::engine::clusters=debug").with_ansi(false);
+    let _guard = tracing::subscriber::set_default(log.with_writer(gone.clone()).finish());
+    with_engine(&net, &connections, &[mapping("m", "t1", of_export())], async {
+        sleep(Duration::from_secs(30)).await;
+        tenants.iter().for_each(|tenant| net.act(&Request::delete(&binding_url(tenant))));
+        timeout(Duration::from_secs(600), gone.first.notified()).await.expect("the log tells of the first one");
+        // As a lease or a probe whose time has come.
+        for _ in 0..tenants.len() * 100 {
+            gone.stretch.store(0, Ordering::Relaxed);
+            yield_now().await;
+        }
+        sleep(Duration::from_secs(30)).await;
+    })
+    .await;
+    let (total, longest) = (gone.total.load(Ordering::Relaxed), gone.longest.load(Ordering::Relaxed));
+    // One walk serves those that are taken together.
+    assert!(total == tenants.len() && longest <= 128, "{longest} of {total} in one turn");
 }
 
 /// A server that was stopped takes connections. Its watches are silent, as they are where nothing happens.
-#[test]
-fn a_server_that_hangs_is_asked_after_a_minute_and_reported() {
-    in_virtual_time(async {
-        let (net, connections) = plain(&["t1"], USUAL);
-        net.act(&Request::post(&things(), &thing("x", 0)));
-        let documents = [provider(), mapping("m", "t1", of_provider())];
-        with_edits(&net, &connections, async |engine: &Running| {
-            let silent = || {
-                let standings = engine.instruments.health.standings();
-                let silent = standings.into_iter().filter(|standing| standing.condition.message.contains("no answer"));
-                silent.map(|standing| (standing.component, standing.condition)).collect::<Vec<_>>()
-            };
-            let since_the_last_answer = || {
-                let metrics = engine.instruments.metrics.encode(Format::OpenMetrics).expect("a text");
-                let name = "sync_engine_connection_last_answer_timestamp_seconds{connection=\"t1\"} ";
-                let seconds = metrics.lines().find_map(|line| line.strip_prefix(name)?.parse::<f64>().ok());
-                net.lock().now() as f64 - seconds.expect("a number")
-            };
-            engine.put(&documents).await;
-            net.until_made("it is served", &["x"]).await;
-            // A target is asked which cluster it is every five minutes, whatever it does.
-            sleep(Duration::from_secs(400)).await;
-            assert_eq!((silent(), engine.instruments.health.is_ready()), (vec![], true));
-            assert!(since_the_last_answer() < 70.0);
-            net.lock().hung = Some("t1");
-            sleep(Duration::from_secs(80)).await;
-            let message = "no answer from http://t1 for more than a minute";
-            assert_eq!(silent(), [("answers of connection t1".to_owned(), Condition::waiting(message))]);
-            assert!(!engine.instruments.health.is_ready());
-            assert!(since_the_last_answer() > 60.0);
-            net.lock().hung = None;
-            sleep(Duration::from_secs(30)).await;
-            assert_eq!(silent(), []);
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_is_asked_after_a_minute_and_reported() {
+    let (net, connections) = plain(&["t1"], USUAL);
+    net.act(&Request::post(&things(), &thing("x", 0)));
+    let documents = [provider(), mapping("m", "t1", of_provider())];
+    with_edits(&net, &connections, async |engine: &Running| {
+        let silent = || {
+            let standings = engine.instruments.health.standings();
+            let silent = standings.into_iter().filter(|standing| standing.condition.message.contains("no answer"));
+            silent.map(|standing| (standing.component, standing.condition)).collect::<Vec<_>>()
+        };
+        let since_the_last_answer = || {
+            let metrics = engine.instruments.metrics.encode(Format::OpenMetrics).expect("a text");
+            let name = "sync_engine_connection_last_answer_timestamp_seconds{connection=\"t1\"} ";
+            let seconds = metrics.lines().find_map(|line| line.strip_prefix(name)?.parse::<f64>().ok());
+            net.lock().now() as f64 - seconds.expect("a number")
+        };
+        engine.put(&documents).await;
+        net.until_made("it is served", &["x"]).await;
+        // A target is asked which cluster it is every five minutes, whatever it does.
+        sleep(Duration::from_secs(400)).await;
+        assert_eq!((silent(), engine.instruments.health.is_ready()), (vec![], true));
+        assert!(since_the_last_answer() < 70.0);
+        net.lock().hung = Some("t1");
+        sleep(Duration::from_secs(80)).await;
+        let message = "no answer from http://t1 for more than a minute";
+        assert_eq!(silent(), [("answers of connection t1".to_owned(), Condition::waiting(message))]);
+        assert!(!engine.instruments.health.is_ready());
+        assert!(since_the_last_answer() > 60.0);
+        net.lock().hung = None;
+        sleep(Duration::from_secs(30)).await;
+        assert_eq!(silent(), []);
+    })
+    .await;
 }
