@@ -458,17 +458,8 @@ impl Format {
         Self::but(&[Self::Github, Self::Values])
     }
 
-    /// The formats of verbs whose findings have one.
-    pub(super) fn with_places() -> impl TypedValueParser<Value = Self> {
-        Self::but(&[Self::Values])
-    }
-
-    /// The formats of rights, which the Helm chart takes.
-    pub(super) fn of_rights() -> impl TypedValueParser<Value = Self> {
-        Self::but(&[Self::Github])
-    }
-
-    fn but(others: &[Self]) -> impl TypedValueParser<Value = Self> + use<> {
+    /// All formats but these.
+    pub(super) fn but(others: &[Self]) -> impl TypedValueParser<Value = Self> + use<> {
         let formats = Self::value_variants().iter().filter(|format| !others.contains(format));
         let values: Vec<PossibleValue> = formats.filter_map(ValueEnum::to_possible_value).collect();
         PossibleValuesParser::new(values).try_map(|text| Self::from_str(&text, false))

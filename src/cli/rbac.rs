@@ -56,7 +56,7 @@ pub struct RbacArguments {
 
     /// Output format. `text` is YAML documents with comments; `table` shows why each rule is needed; `values` is for the chart,
     /// in the home cluster.
-    #[arg(short, long, value_parser = Format::of_rights(), default_value = "text")]
+    #[arg(short, long, value_parser = Format::but(&[Format::Github]), default_value = "text")]
     pub output: Format,
 }
 

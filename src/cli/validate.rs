@@ -33,7 +33,7 @@ pub struct ValidateArguments {
     pub from: MappingArguments,
 
     /// Output format. `text` shows the place in the file.
-    #[arg(short, long, value_parser = Format::with_places(), default_value = "text")]
+    #[arg(short, long, value_parser = Format::but(&[Format::Values]), default_value = "text")]
     pub output: Format,
 
     /// Do it again at each change, until interrupted.
