@@ -14,27 +14,23 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use k8s_openapi::jiff;
 use serde_json::{Value, json};
-use sync_engine::catalog::Files;
+use sync_engine::engine::Settings;
 use sync_engine::engine::clock::Clock;
-use sync_engine::engine::{self, Settings};
 use sync_engine::health::{Condition, Level};
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::multicluster::environment::{CustomProviders, Listed, Members};
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::object::ClusterName;
-use sync_engine::reload::{self, Reload};
+use sync_engine::reload;
 use sync_engine::sandbox::{Answer, Call, Failure, Flavor, Request, Timestamp, Verb};
-use sync_engine::server::Instruments;
-use sync_engine::server::metrics::Format;
 use tokio::io::DuplexStream;
-use tokio::sync::{Notify, mpsc};
-use tokio::task::{JoinSet, yield_now};
+use tokio::sync::Notify;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_util::sync::CancellationToken;
 
 use super::core::BEGINNING;
 use super::network::{self, Content, Cut};
-use super::process::terms;
+use super::process::{Running, terms};
 use super::server::{Ahead, GROUP, Outcome, Server, Side, binding, binding_url, definitions, export, merge, workspace};
 use super::world::{Log, in_virtual_time};
 
@@ -292,12 +288,6 @@ fn deepened(text: Bytes, deepens: bool) -> Bytes {
     String::from_utf8_lossy(&text).replace(&DEEP.to_string(), &deep).into()
 }
 
-/// An engine that runs: its directory of documents, and what it reports.
-struct Running {
-    reloads: mpsc::Sender<Reload>,
-    instruments: Instruments,
-}
-
 impl Running {
     async fn put(&self, documents: &[Value]) {
         let outcome = self.try_put(documents).await;
@@ -306,10 +296,7 @@ impl Running {
 
     async fn try_put(&self, documents: &[Value]) -> reload::Outcome {
         let text = documents.iter().map(|document| format!("{document}\n")).collect::<Vec<_>>().join("---\n");
-        let readable = [("mapping.yaml".to_owned(), text.into_bytes())].into_iter().collect();
-        let (reload, answer) = Reload::new(Arc::new(Files { readable, ..Files::default() }));
-        self.reloads.send(reload).await.expect("the engine runs");
-        answer.await.expect("the engine answers")
+        self.read(Some(text)).await.expect("the engine answers")
     }
 }
 
@@ -338,21 +325,17 @@ async fn with_fleets(net: &Net, connections: &Connections, fleets: &[&Fleet], ha
 
 /// The same of an engine with more settings.
 async fn with_settings(net: &Net, connections: &Connections, settings: Settings, happens: impl AsyncFnOnce(&Running)) {
-    let (reloads, receiver) = mpsc::channel(16);
     let clock = net.clone();
-    let settings = Settings {
+    let mut engine = Running::start(Settings {
         home: "t1".to_owned(),
         engine: "main".into(),
         inventory_namespace: "sync-engine".into(),
         connections: connections.clone(),
         clock: Clock::new(move || jiff::Timestamp::from_second(clock.lock().now()).expect("a moment")),
         ..settings
-    };
-    let mut tasks = JoinSet::new();
-    let instruments = Instruments::default();
-    tasks.spawn(engine::run(settings, receiver, instruments.clone(), CancellationToken::new()));
-    happens(&Running { reloads, instruments }).await;
-    tasks.shutdown().await;
+    });
+    happens(&engine).await;
+    engine.task.shutdown().await;
 }
 
 /// A provider of clusters, which come and go.
@@ -1440,7 +1423,7 @@ async fn a_server_that_hangs_is_asked_after_a_minute_and_reported() {
             silent.map(|standing| (standing.component, standing.condition)).collect::<Vec<_>>()
         };
         let since_the_last_answer = || {
-            let metrics = engine.instruments.metrics.encode(Format::OpenMetrics).expect("a text");
+            let metrics = engine.metrics();
             let name = "sync_engine_connection_last_answer_timestamp_seconds{connection=\"t1\"} ";
             let seconds = metrics.lines().find_map(|line| line.strip_prefix(name)?.parse::<f64>().ok());
             net.lock().now() as f64 - seconds.expect("a number")

@@ -17,11 +17,11 @@ use sync_engine::multicluster::connection::{self, Connection, ConnectionSource, 
 use sync_engine::multicluster::environment::{CustomProviders, Listed, Members};
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::object::ClusterName;
-use sync_engine::reload::Reload;
+use sync_engine::reload::{Outcome, Reload};
 use sync_engine::server::Instruments;
 use sync_engine::server::metrics::Format;
 use tokio::io::DuplexStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -44,11 +44,38 @@ fn engine(process: u32) -> &'static str {
     if process == OTHER { "other" } else { "main" }
 }
 
-pub struct Process {
-    task: JoinSet<()>,
-    instruments: Instruments,
+/// An engine that runs: its directory of documents, and what it reports.
+pub struct Running {
+    pub task: JoinSet<()>,
+    pub instruments: Instruments,
     reloads: mpsc::Sender<Reload>,
     shutdown: CancellationToken,
+}
+
+impl Running {
+    pub fn start(settings: Settings) -> Self {
+        let (reloads, receiver) = mpsc::channel(16);
+        let (mut task, instruments, shutdown) = (JoinSet::new(), Instruments::default(), CancellationToken::new());
+        task.spawn(engine::run(settings, receiver, instruments.clone(), shutdown.clone()));
+        Self { task, instruments, reloads, shutdown }
+    }
+
+    /// Hands it the mappings directory.
+    pub fn read(&self, documents: Option<String>) -> oneshot::Receiver<Outcome> {
+        let readable = documents.map(|text| ("mapping.yaml".to_owned(), text.into_bytes())).into_iter().collect();
+        let (reload, answer) = Reload::new(Arc::new(Files { readable, ..Files::default() }));
+        // An engine that is stopping reads no more.
+        let _ = self.reloads.try_send(reload);
+        answer
+    }
+
+    pub fn metrics(&self) -> String {
+        self.instruments.metrics.encode(Format::OpenMetrics).expect("text")
+    }
+}
+
+pub struct Process {
+    running: Running,
     /// The mappings in the file that it read last, and those that it saw leave it.
     read: BTreeSet<&'static str>,
     pub removed: BTreeSet<&'static str>,
@@ -56,8 +83,6 @@ pub struct Process {
 
 impl Process {
     pub fn start(shared: &Shared, plan: &Plan, number: u32) -> Self {
-        let (reloads, receiver) = mpsc::channel(16);
-        let shutdown = CancellationToken::new();
         let max_watches = shared.lock().max_watches;
         let election = plan.elects.then(|| terms(number));
         let replica = election.as_ref().map(|terms| terms.replica.as_str().into());
@@ -75,44 +100,37 @@ impl Process {
             custom_providers: fleet(shared, number),
             ..Settings::default()
         };
-        let (mut task, instruments) = (JoinSet::new(), Instruments::default());
-        task.spawn(engine::run(settings, receiver, instruments.clone(), shutdown.clone()));
-        Self { task, instruments, reloads, shutdown, read: BTreeSet::new(), removed: BTreeSet::new() }
+        Self { running: Running::start(settings), read: BTreeSet::new(), removed: BTreeSet::new() }
     }
 
     /// The figures that it publishes under a metric's name, by their labels.
     pub fn figures(&self, metric: &str) -> BTreeMap<String, i64> {
-        let text = self.instruments.metrics.encode(Format::OpenMetrics).expect("text");
         let of_metric = |line: &str| {
             let (labels, figure) = line.strip_prefix(metric)?.strip_prefix('{')?.rsplit_once("} ")?;
             Some((labels.to_owned(), figure.parse().ok()?))
         };
-        text.lines().filter_map(of_metric).collect()
+        self.running.metrics().lines().filter_map(of_metric).collect()
     }
 
     /// Whether it says that it writes.
     pub fn leads(&self) -> bool {
-        let text = self.instruments.metrics.encode(Format::OpenMetrics).expect("text");
-        text.lines().any(|line| line == "sync_engine_leader 1")
+        self.running.metrics().lines().any(|line| line == "sync_engine_leader 1")
     }
 
     /// Everything that it reports of itself: metrics and the status page.
     pub fn reports(&self) -> [(&'static str, String); 2] {
-        let metrics = self.instruments.metrics.encode(Format::OpenMetrics).expect("text");
-        [("a metric", metrics), ("the status page", format!("{:?}", self.instruments.status.latest()))]
+        let status = self.running.instruments.status.latest();
+        [("a metric", self.running.metrics()), ("the status page", format!("{status:?}"))]
     }
 
-    /// Hands it the mappings directory, whose documents are `sound` or not; `names`: of its mappings, if they are.
+    /// Has it read the mappings directory, whose documents are `sound` or not; `names`: of its mappings, if they are.
     pub fn reload(&mut self, shared: &Shared, documents: Option<String>, names: BTreeSet<&'static str>, sound: bool) {
         if sound {
             self.removed.extend(self.read.difference(&names));
             self.removed.retain(|name| !names.contains(name));
             self.read = names;
         }
-        let readable = documents.map(|text| ("mapping.yaml".to_owned(), text.into_bytes())).into_iter().collect();
-        let (reload, answer) = Reload::new(Arc::new(Files { readable, ..Files::default() }));
-        // A process that is stopping reads no more.
-        let _ = self.reloads.try_send(reload);
+        let answer = self.running.read(documents);
         let judge = shared.clone();
         shared.spawn(async move {
             let Ok(outcome) = answer.await else { return };
@@ -128,15 +146,15 @@ impl Process {
 
     /// Kills it in the middle of whatever it does.
     pub async fn kill(mut self) {
-        self.task.shutdown().await;
+        self.running.task.shutdown().await;
         drop(self);
         settle().await;
     }
 
     /// Tells it to stop, and waits until it has.
     pub async fn stop(mut self) {
-        self.shutdown.cancel();
-        let ended = tokio::time::timeout(Duration::from_secs(120), self.task.join_next()).await;
+        self.running.shutdown.cancel();
+        let ended = tokio::time::timeout(Duration::from_secs(120), self.running.task.join_next()).await;
         assert!(ended.is_ok(), "the engine does not stop");
         drop(self);
         settle().await;
