@@ -176,14 +176,13 @@ type SecretKey = (Side, String, String, String);
 impl Mapping {
     /// Whether a source was out of the filter a moment ago.
     fn lately_left(&self, source: &Source, lately: impl Fn(Duration) -> bool) -> bool {
-        (self.selects && source.lately_unmanaged(&lately)) || (self.when && source.lately_plain(&lately))
+        (self.selects && source.managed.was(false, &lately)) || (self.when && source.extra.was(false, &lately))
     }
 
     /// Whether the mapping gave a source no object on a target a moment ago.
     fn lately_elsewhere(&self, side: Side, source: &Source, lately: impl Fn(Duration) -> bool) -> bool {
         let was_given = |extra: bool| self.spread.targets(extra).contains(&side);
-        let lately_not =
-            !was_given(false) && source.lately_plain(&lately) || !was_given(true) && source.lately_extra(&lately);
+        let lately_not = [false, true].into_iter().any(|extra| !was_given(extra) && source.extra.was(extra, &lately));
         side.is_target() && self.may_leave_targets() && lately_not
     }
 }

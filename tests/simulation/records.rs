@@ -248,8 +248,8 @@ pub struct Source {
     pub observed: Option<i64>,
     /// Whether it says that a deletion is stuck.
     pub is_stuck: bool,
-    extra: Lately,
-    managed: Lately,
+    pub extra: Lately,
+    pub managed: Lately,
     /// The names of its Secret, each since when.
     pub secrets: History<String>,
 }
@@ -285,7 +285,7 @@ impl<T: PartialEq> History<T> {
 
 /// A fact, and since when.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lately {
+pub struct Lately {
     is: bool,
     since: Duration,
 }
@@ -298,7 +298,7 @@ impl Lately {
     }
 
     /// Whether it is so, or was until a moment ago.
-    fn was(self, what: bool, lately: impl Fn(Duration) -> bool) -> bool {
+    pub fn was(self, what: bool, lately: impl Fn(Duration) -> bool) -> bool {
         self.is == what || lately(self.since)
     }
 }
@@ -403,18 +403,6 @@ impl Source {
             self.vanished_at.get_or_insert(at);
         }
         self.gone = true;
-    }
-
-    pub fn lately_plain(&self, lately: impl Fn(Duration) -> bool) -> bool {
-        self.extra.was(false, lately)
-    }
-
-    pub fn lately_extra(&self, lately: impl Fn(Duration) -> bool) -> bool {
-        self.extra.was(true, lately)
-    }
-
-    pub fn lately_unmanaged(&self, lately: impl Fn(Duration) -> bool) -> bool {
-        self.managed.was(false, lately)
     }
 }
 

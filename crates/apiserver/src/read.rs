@@ -56,18 +56,14 @@ impl State {
             None => version_asked_for(query)?,
         };
         let version = exactly.unwrap_or(self.version());
-        if !self.remembers(view, version) {
+        let collection = self.collection(&view.resource);
+        if collection.is_some_and(|collection| collection.since(version, None).is_none()) {
             let what = if resumed.is_some() { "continue parameter" } else { "resource version" };
             return Err(Failure::expired(format!("The provided {what} is too old to display a consistent list")));
         }
         let after = resumed.map(|resumed| resumed.after);
         let page = self.page(view, path.namespace.as_deref(), version, &selector, after.as_ref(), limit);
         Ok(Answer::json(200, self.list_body(view, version, page, selector.is_everything())))
-    }
-
-    /// Whether the history of a resource goes back to a version.
-    fn remembers(&self, view: &View, version: u64) -> bool {
-        self.collection(&view.resource).is_none_or(|collection| collection.since(version, None).is_some())
     }
 
     /// Objects of a view, in order, beginning after a key.

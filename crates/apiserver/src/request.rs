@@ -195,9 +195,9 @@ impl Request {
     }
 
     pub(super) fn route(&self) -> Route {
-        let segments: Vec<String> =
-            self.path.split('/').filter(|segment| !segment.is_empty()).map(percent_decoded).collect();
-        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let segments = self.path.split('/').filter(|segment| !segment.is_empty());
+        let segments: Vec<_> = segments.map(|segment| percent_decode_str(segment).decode_utf8_lossy()).collect();
+        let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
         let (place, rest) = match segments.as_slice() {
             ["clusters", cluster, rest @ ..] => (Place::Cluster(cluster.to_string()), rest),
             ["services", "apiexport", provider, export, rest @ ..] => virtual_place(provider, export, rest),
@@ -362,11 +362,6 @@ fn endpoint(segments: &[&str]) -> Endpoint {
         ["apis", group, version, rest @ ..] => resource(group, version, rest).unwrap_or(Endpoint::Unknown),
         _ => Endpoint::Unknown,
     }
-}
-
-/// Decodes `%41`; what is no escape stands as it is.
-fn percent_decoded(text: &str) -> String {
-    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

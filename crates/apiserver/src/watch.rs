@@ -43,7 +43,7 @@ impl State {
         let bookmarks = query.is_true("allowWatchBookmarks");
         let timeout = query.get("timeoutSeconds").and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
         let refused = backlog.is_err();
-        let backlog = backlog.unwrap_or_else(|failure| vec![error_line(&failure)]);
+        let backlog = backlog.unwrap_or_else(|failure| vec![line("ERROR", &Answer::from(&failure).body)]);
         Ok(Subscription { interest, backlog, bookmarks, timeout, refused })
     }
 
@@ -123,11 +123,6 @@ impl Interest {
 fn line(kind: &str, object: &[u8]) -> Bytes {
     let parts: [&[u8]; 5] = [br#"{"type":""#, kind.as_bytes(), br#"","object":"#, object, b"}\n"];
     parts.concat().into()
-}
-
-/// A refusal as an event, the way a watch learns that its version is too old.
-fn error_line(failure: &Failure) -> Bytes {
-    line("ERROR", &Answer::from(failure).body)
 }
 
 fn invalid_version(version: &str) -> Failure {

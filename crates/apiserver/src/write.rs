@@ -240,7 +240,9 @@ impl State {
         if write.dry_run {
             return draft.answer(write, code);
         }
-        let stored = self.commit(write.resource(), &write.key, kind, draft.in_storage_version(write));
+        let resource = write.resource();
+        let stored = read::in_version(resource, &resource.storage_version, draft.object.clone());
+        let stored = self.commit(resource, &write.key, kind, stored);
         if kind == ChangeKind::Deleted {
             // The last version is told to watches alone.
             return draft.answer(write, code);
@@ -502,11 +504,6 @@ impl Draft {
             }
         }
         Ok(())
-    }
-
-    fn in_storage_version(&self, write: &Write) -> Value {
-        let storage_version = &write.resource().storage_version;
-        read::in_version(write.resource(), storage_version, self.object.clone())
     }
 
     fn answer(self, write: &Write, code: u16) -> Answer {

@@ -51,7 +51,7 @@ impl Checker {
         let lately = self.lately(at);
         match mapping.more {
             More::Shared => true,
-            More::Each => key != ITEMS[0] && source.is_none_or(|source| source.lately_plain(lately)),
+            More::Each => key != ITEMS[0] && source.is_none_or(|source| source.extra.was(false, lately)),
             More::Selected => {
                 let is_it = |(side, cluster, _, name): &SecretKey| {
                     *side == Side::Source && source.is_none_or(|source| source.place[0] == *cluster) && name == key

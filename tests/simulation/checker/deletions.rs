@@ -55,7 +55,7 @@ impl Checker {
             Some(mapping) => {
                 let rule = mapping.all_rules().find(|rule| made.is_by(rule));
                 let out = self.is_relabelled || source.is_none_or(|source| mapping.lately_left(source, lately));
-                let off = |rule: &Rule| rule.conditional && source.is_none_or(|source| source.lately_plain(lately));
+                let off = |rule: &Rule| rule.conditional && source.is_none_or(|source| source.extra.was(false, lately));
                 let is_changed = mapping.rules.iter().any(|rule| rule.id == made.id && !made.is_named_by(rule));
                 let follows = |other: &Source| source.is_none_or(|source| other.follows(made, &source.resource));
                 let recreated = || self.sources.iter().any(|(uid, other)| *uid != made.source_uid && follows(other));
@@ -63,12 +63,13 @@ impl Checker {
                     source.vanished && source.vanished_at.is_some_and(|since| since + mapping.stuck_after() <= at)
                 };
                 let is_elsewhere = source.is_none_or(|source| mapping.lately_elsewhere(made.side, source, lately));
+                let is_by_rule = |one: &Mapping| one.all_rules().any(|rule| made.is_by(rule));
                 let is_there = |one: &Mapping| !source.is_none_or(|it| one.lately_elsewhere(made.side, it, lately));
                 let is_move_held = || self.is_loss_held(mapping, made, is_there);
                 let vanished = mapping.on_source_vanished == "Delete" && source.is_some_and(has_vanished);
                 let moved = is_changed && mapping.on_identity_change == "Recreate" && !self.is_held(at, made);
                 let all = [
-                    (rule.is_none() && !self.is_removal_held(mapping, made), Evidence::RuleGone),
+                    (rule.is_none() && !self.is_loss_held(mapping, made, is_by_rule), Evidence::RuleGone),
                     (self.has_left_list(at, made, mapping, source), Evidence::KeyGone),
                     (made.is_copy() && self.may_be_recreated(at, made), Evidence::FollowsOriginal),
                     (
@@ -101,11 +102,6 @@ impl Checker {
             let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
             self.violated("I1", format!("{what}: it says \"{said}\", and that is not so: {}", allowed.join(", ")));
         }
-    }
-
-    /// Whether the deletion of an object whose rule is gone waits for a person.
-    fn is_removal_held(&self, edition: &Mapping, made: &Made) -> bool {
-        self.is_loss_held(edition, made, |one| one.all_rules().any(|rule| made.is_by(rule)))
     }
 
     /// Whether what this document deletes waits for a person: the last one that keeps it let nothing be deleted, and nobody has

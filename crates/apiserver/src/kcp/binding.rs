@@ -58,7 +58,8 @@ impl State {
         let is_new = published.clusters.insert(key.cluster.clone());
         let (resources, asked) = (published.resources.clone(), published.claims.clone());
         resources.iter().for_each(|resource| self.define(&key.cluster, resource.clone()));
-        let accepted = accepted_claims(&binding["spec"]["permissionClaims"]);
+        let stated = binding["spec"]["permissionClaims"].as_array().into_iter().flatten();
+        let accepted = claims(stated.filter(|claim| claim["state"] == "Accepted"));
         let applied: BTreeSet<(String, String)> = accepted.intersection(&asked).cloned().collect();
         self.apply_claims(&key.cluster, &mark, &applied);
         let (now, cluster) = (self.now.to_string(), export.split_once('/').map_or("", |(cluster, _)| cluster));
@@ -137,11 +138,6 @@ impl State {
             self.publish_endpoints(&export);
         }
     }
-}
-
-/// The claims that a binding accepts; those it rejects stay out.
-fn accepted_claims(stated: &Value) -> BTreeSet<(String, String)> {
-    claims(stated.as_array().into_iter().flatten().filter(|claim| claim["state"] == "Accepted"))
 }
 
 /// A claim in a binding's status, with the verbs and the selector of its spec.
