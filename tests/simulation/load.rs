@@ -22,7 +22,7 @@ use sync_engine::multicluster::environment::{CustomProviders, Listed, Members};
 use sync_engine::multicluster::in_process::{InProcess, Surroundings};
 use sync_engine::object::ClusterName;
 use sync_engine::reload;
-use sync_engine::sandbox::{Answer, Call, Failure, Flavor, Request, Timestamp, Verb};
+use sync_engine::sandbox::{Answer, Call, Failure, Flavor, Outcome, Request, Timestamp, Verb};
 use tokio::io::DuplexStream;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
@@ -31,7 +31,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::core::BEGINNING;
 use super::network::{self, Content, Cut};
 use super::process::{Running, terms};
-use super::server::{Ahead, GROUP, Outcome, Server, Side, binding, binding_url, definitions, export, merge, workspace};
+use super::server::{Ahead, GROUP, Server, Side, binding, binding_url, definitions, export, merge, workspace};
 use super::world::{Log, in_virtual_time};
 
 const USUAL: Duration = Duration::from_millis(4);
@@ -258,10 +258,10 @@ async fn exchange(net: Net, host: String, request: hyper::Request<Incoming>) -> 
             let body = deepened(answer.body, deepens);
             Answer { body, ..answer }.into_response().map(BodyExt::boxed_unsync)
         }
-        Outcome::Stream { lines, .. } => {
+        Outcome::Stream(watch) => {
             let net = net.clone();
             let lines =
-                futures::stream::unfold((lines, net, host, deepens), async |(mut lines, net, host, deepens)| {
+                futures::stream::unfold((watch.lines, net, host, deepens), async |(mut lines, net, host, deepens)| {
                     let line = lines.recv().await?;
                     net.wait_while_hung(&host).await;
                     Some((Ok::<_, Infallible>(Frame::data(deepened(line, deepens))), (lines, net, host, deepens)))

@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use sync_engine::multicluster::in_process::Surroundings;
-use sync_engine::sandbox::{Failure, Request, Verb};
+use sync_engine::sandbox::{Failure, Outcome, Request, Stream, Verb};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
@@ -26,7 +26,7 @@ use super::core::{Core, Held, Sent, Shared, Weather};
 use super::dice::Dice;
 use super::mapping::is_made;
 use super::replicas;
-use super::server::{Outcome, SHARD, Side, is_read, workspace_url};
+use super::server::{SHARD, Side, is_read, workspace_url};
 
 /// As long as a request may be under way.
 const LONGEST: u64 = 60_000;
@@ -295,7 +295,7 @@ fn carry_out(
     };
     let code = match &outcome {
         Outcome::Answer(answer) => answer.code,
-        Outcome::Stream { .. } => 200,
+        Outcome::Stream(_) => 200,
     };
     let call = request.call();
     core.note(format_args!(
@@ -379,8 +379,8 @@ fn target_of(request: &Request) -> String {
 fn respond(link: Link, asked: &str, outcome: Outcome) -> hyper::Response<Content> {
     match outcome {
         Outcome::Answer(answer) => answer.into_response().map(BodyExt::boxed_unsync),
-        Outcome::Stream { lines, seconds } => {
-            let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(3600));
+        Outcome::Stream(Stream { lines, timeout }) => {
+            let until = Instant::now() + timeout.unwrap_or(Duration::from_secs(3600));
             let open = Open::new(link, asked);
             let stream = futures::stream::unfold((lines, open), move |(lines, open)| async move {
                 let (line, lines) = next_line(&open.link, lines, until).await?;

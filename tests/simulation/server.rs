@@ -11,11 +11,9 @@ use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sync_engine::sandbox::{
-    self, Answer, Claim, Controllers, Event, Failure, Flavor, Interest, Reply, Request, Settings, State, Timestamp,
-    Verb,
+    self, Claim, Controllers, Event, Failure, Flavor, Outcome, Request, Settings, State, Timestamp, Verb,
 };
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// The most objects that a page of a list has.
 const PAGE: u32 = 2;
@@ -107,23 +105,9 @@ pub enum Ahead {
 }
 
 struct Watcher {
-    interest: Interest,
-    bookmarks: bool,
-    lines: UnboundedSender<Bytes>,
+    end: sandbox::Watcher,
     /// A line that waits for the next one.
     waiting: Option<Bytes>,
-}
-
-/// What a request comes to.
-pub enum Outcome {
-    Answer(Answer),
-    Stream { lines: UnboundedReceiver<Bytes>, seconds: Option<u64> },
-}
-
-impl Outcome {
-    pub fn refused(failure: &Failure) -> Self {
-        Self::Answer(Answer::from(failure))
-    }
 }
 
 impl Watcher {
@@ -132,7 +116,7 @@ impl Watcher {
         if dice.percent(weather.dropped) {
             self.flush();
             let half = line.slice(..line.len() / 2);
-            let _ = self.lines.send(if dice.percent(50) { half } else { Bytes::new() });
+            let _ = self.end.lines.send(if dice.percent(50) { half } else { Bytes::new() });
             return false;
         }
         let line = match self.waiting.take() {
@@ -145,14 +129,14 @@ impl Watcher {
             return true;
         }
         let twice = dice.percent(weather.doubled);
-        self.lines.send(line.clone()).is_ok() && (!twice || self.lines.send(line).is_ok())
+        self.end.lines.send(line.clone()).is_ok() && (!twice || self.end.lines.send(line).is_ok())
     }
 
     /// What is left to send of two events: one, if both are of one object.
     fn after(&self, first: Bytes, second: Bytes) -> Option<Bytes> {
         let (old, new) = (Line::of(&first), Line::of(&second));
         if old.object != new.object {
-            let _ = self.lines.send(first);
+            let _ = self.end.lines.send(first);
             return Some(second);
         }
         match (&*old.kind, &*new.kind) {
@@ -167,7 +151,7 @@ impl Watcher {
 
     fn flush(&mut self) {
         if let Some(line) = self.waiting.take() {
-            let _ = self.lines.send(line);
+            let _ = self.end.lines.send(line);
         }
     }
 }
@@ -226,20 +210,8 @@ impl Server {
         let (reply, events) = self.state.handle(&in_pages(old.as_ref().unwrap_or(request)), now);
         self.show(&events);
         self.wake();
-        let outcome = match reply {
-            Reply::Answer(answer) => Outcome::Answer(answer),
-            Reply::Watch(subscription) => {
-                let (sender, lines) = unbounded_channel();
-                for line in subscription.backlog {
-                    let _ = sender.send(line);
-                }
-                if !subscription.refused {
-                    let (interest, bookmarks) = (subscription.interest, subscription.bookmarks);
-                    self.watchers.push(Watcher { interest, bookmarks, lines: sender, waiting: None });
-                }
-                Outcome::Stream { lines, seconds: subscription.timeout.map(|timeout| timeout.as_secs()) }
-            }
-        };
+        let (outcome, end) = reply.open();
+        self.watchers.extend(end.map(|end| Watcher { end, waiting: None }));
         (outcome, events)
     }
 
@@ -251,9 +223,9 @@ impl Server {
     fn show(&mut self, events: &[Event]) {
         let (weather, dice) = (self.weather, &mut self.dice);
         for event in events {
-            self.watchers.retain_mut(|watcher| match watcher.interest.line_for(event) {
+            self.watchers.retain_mut(|watcher| match watcher.end.interest.line_for(event) {
                 Some(line) => watcher.show(line, weather, dice),
-                None => !watcher.lines.is_closed(),
+                None => !watcher.end.lines.is_closed(),
             });
         }
     }
@@ -287,12 +259,9 @@ impl Server {
 
     pub fn send_bookmarks(&mut self) {
         let version = self.state.version();
-        self.silenced.retain(|watcher| !watcher.lines.is_closed());
+        self.silenced.retain(|watcher| !watcher.end.lines.is_closed());
         self.watchers.iter_mut().for_each(Watcher::flush);
-        self.watchers.retain(|watcher| match watcher.bookmarks && !watcher.interest.is_ahead_of(version) {
-            true => watcher.lines.send(watcher.interest.bookmark(version, None)).is_ok(),
-            false => !watcher.lines.is_closed(),
-        });
+        self.watchers.retain(|watcher| watcher.end.send_bookmark(version));
     }
 
     /// Ends every watch, as a broken connection does.
@@ -303,7 +272,7 @@ impl Server {
 
     /// Ends the watches of one API, as a server does whose definition of it changes.
     pub fn end_watches(&mut self, plural: &str) {
-        self.watchers.retain(|watcher| &*watcher.interest.storage.plural != plural);
+        self.watchers.retain(|watcher| &*watcher.end.interest.storage.plural != plural);
     }
 
     /// Every watch stays open and brings nothing any more.

@@ -22,9 +22,9 @@ use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsAcceptor;
 
 use super::faults::Fault;
-use super::reply::Answer;
+use super::reply::{Answer, Outcome, Stream};
 use super::request::{Exchange, Request};
-use super::server::{Outcome, Server, Stream};
+use super::server::Server;
 use super::status::Failure;
 
 /// The body of an answer: all at once, or the lines of a watch.
@@ -156,7 +156,7 @@ async fn carry_out(server: &Server, request: &Request) -> Result<hyper::Response
 }
 
 fn refuse(failure: &Failure) -> hyper::Response<Content> {
-    respond(Outcome::Answer(Answer::from(failure)))
+    respond(Outcome::refused(failure))
 }
 
 fn respond(outcome: Outcome) -> hyper::Response<Content> {

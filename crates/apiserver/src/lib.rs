@@ -96,7 +96,7 @@ pub use counters::Counters;
 pub use faults::{Fault, Faults};
 pub use kubeconfig::{Context, kubeconfig};
 pub use object::normalise_numbers;
-pub use reply::{Answer, Reply, Subscription};
+pub use reply::{Answer, Outcome, Reply, Stream, Subscription, Watcher};
 pub use request::{Call, Exchange, Query, Request, Verb};
 pub use resource::Storage;
 pub use setup::{ApiRef, Claim, Events, anything, binding, definition, export, parts, resource_schema};
@@ -114,7 +114,7 @@ use tokio::task::JoinSet;
 
 use self::access::Tokens;
 use self::request::Place;
-use self::server::{Clock, Outcome, Server};
+use self::server::{Clock, Server};
 use self::tls::Tls;
 
 /// A running API server. Dropping it closes its ports and every connection.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::collection::Event;
 use super::status::Failure;
 use super::watch::Interest;
 
@@ -38,6 +40,66 @@ pub struct Subscription {
     pub timeout: Option<Duration>,
     /// Whether it ends after the backlog: it was refused in the stream.
     pub refused: bool,
+}
+
+/// What is sent back for a request.
+pub enum Outcome {
+    Answer(Answer),
+    Stream(Stream),
+}
+
+/// The lines of a watch.
+pub struct Stream {
+    pub lines: UnboundedReceiver<Bytes>,
+    pub timeout: Option<Duration>,
+}
+
+/// Where the events of a watch go.
+pub struct Watcher {
+    pub interest: Interest,
+    bookmarks: bool,
+    pub lines: UnboundedSender<Bytes>,
+}
+
+impl Outcome {
+    pub fn refused(failure: &Failure) -> Outcome {
+        Outcome::Answer(Answer::from(failure))
+    }
+}
+
+impl Reply {
+    /// What is sent back, and who has to be shown events from now on.
+    pub fn open(self) -> (Outcome, Option<Watcher>) {
+        let Subscription { interest, backlog, bookmarks, timeout, refused } = match self {
+            Reply::Answer(answer) => return (Outcome::Answer(answer), None),
+            Reply::Watch(subscription) => *subscription,
+        };
+        let (sender, lines) = unbounded_channel();
+        for line in backlog {
+            // The receiver is at hand: nothing can fail yet.
+            let _ = sender.send(line);
+        }
+        let watcher = (!refused).then(|| Watcher { interest, bookmarks, lines: sender });
+        (Outcome::Stream(Stream { lines, timeout }), watcher)
+    }
+}
+
+impl Watcher {
+    /// Whether the client is still there.
+    pub(super) fn send(&self, event: &Event) -> bool {
+        match self.interest.line_for(event) {
+            Some(line) => self.lines.send(line).is_ok(),
+            None => !self.lines.is_closed(),
+        }
+    }
+
+    /// Sends a bookmark, if it wants one. Whether the client is still there.
+    pub fn send_bookmark(&self, version: u64) -> bool {
+        match self.bookmarks && !self.interest.is_ahead_of(version) {
+            true => self.lines.send(self.interest.bookmark(version, None)).is_ok(),
+            false => !self.lines.is_closed(),
+        }
+    }
 }
 
 impl Answer {

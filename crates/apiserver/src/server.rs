@@ -2,22 +2,18 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use hyper::body::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::access::Tokens;
 use super::collection::Event;
 use super::counters::Counters;
 use super::faults::{Fault, Faults};
-use super::reply::{Answer, Reply, Subscription};
+use super::reply::{Outcome, Watcher};
 use super::request::{Call, Exchange, Request};
 use super::resource::Storage;
 use super::state::State;
 use super::timestamp::Timestamp;
-use super::watch::Interest;
 
 /// One server, whatever speaks for it.
 pub(super) struct Server {
@@ -49,24 +45,6 @@ pub(super) type Follower = Box<dyn Fn(&Event) -> bool + Send>;
 /// its logical cluster, or several.
 #[derive(Default)]
 struct Watchers(HashMap<(Storage, Option<Arc<str>>), Vec<Watcher>>);
-
-struct Watcher {
-    interest: Interest,
-    bookmarks: bool,
-    lines: UnboundedSender<Bytes>,
-}
-
-/// What is sent back for a request.
-pub(super) enum Outcome {
-    Answer(Answer),
-    Stream(Stream),
-}
-
-/// The lines of a watch.
-pub(super) struct Stream {
-    pub lines: UnboundedReceiver<Bytes>,
-    pub timeout: Option<Duration>,
-}
 
 impl Server {
     pub fn new(state: State, tokens: Tokens, clock: Clock) -> Server {
@@ -109,10 +87,9 @@ impl Server {
         let mut core = self.core.lock();
         let (reply, events) = core.state.handle(request, self.now());
         core.send(&events);
-        match reply {
-            Reply::Answer(answer) => Outcome::Answer(answer),
-            Reply::Watch(subscription) => Outcome::Stream(core.subscribe(*subscription)),
-        }
+        let (outcome, watcher) = reply.open();
+        watcher.into_iter().for_each(|watcher| core.watchers.add(watcher));
+        outcome
     }
 
     /// Looks at the state, or changes it.
@@ -129,11 +106,7 @@ impl Server {
     pub fn send_bookmarks(&self) {
         let core = &mut *self.core.lock();
         let version = core.state.version();
-        core.watchers.retain_all(|watcher| {
-            let wanted = watcher.bookmarks && !watcher.interest.is_ahead_of(version);
-            let bookmark = wanted.then(|| watcher.interest.bookmark(version, None));
-            bookmark.map_or(!watcher.lines.is_closed(), |bookmark| watcher.lines.send(bookmark).is_ok())
-        });
+        core.watchers.retain_all(|watcher| watcher.send_bookmark(version));
     }
 }
 
@@ -143,19 +116,6 @@ impl Core {
             self.followers.retain(|follower| follower(event));
             self.watchers.send(event);
         }
-    }
-
-    fn subscribe(&mut self, subscription: Subscription) -> Stream {
-        let Subscription { interest, backlog, bookmarks, timeout, refused } = subscription;
-        let (sender, lines) = unbounded_channel();
-        for line in backlog {
-            // The receiver is at hand: nothing can fail yet.
-            let _ = sender.send(line);
-        }
-        if !refused {
-            self.watchers.add(Watcher { interest, bookmarks, lines: sender });
-        }
-        Stream { lines, timeout }
     }
 }
 
@@ -178,15 +138,5 @@ impl Watchers {
             watchers.retain(&mut holds);
             !watchers.is_empty()
         });
-    }
-}
-
-impl Watcher {
-    /// Whether the client is still there.
-    fn send(&self, event: &Event) -> bool {
-        match self.interest.line_for(event) {
-            Some(line) => self.lines.send(line).is_ok(),
-            None => !self.lines.is_closed(),
-        }
     }
 }

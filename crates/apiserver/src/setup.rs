@@ -7,9 +7,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::Sandbox;
 use super::collection::Event;
 use super::openapi::version_path;
-use super::reply::Answer;
+use super::reply::{Answer, Outcome};
 use super::request::{Exchange, Request};
-use super::server::Outcome;
 
 /// Objects of one resource in one cluster.
 #[derive(Clone, Copy, Debug)]
