@@ -50,12 +50,8 @@ pub static FAULTS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     kinds.concat()
 });
 
-/// Cells that cannot be: the action is the fault.
-const SAME: [(&str, &str); 10] = [
-    ("Rebuild", "Rebuild"),
-    ("Crash", "Crash"),
-    ("Stop", "Stop"),
-    ("Jump", "Jump"),
+/// Cells that cannot be: the action is the fault, under another name.
+const SAME: [(&str, &str); 6] = [
     ("NoWidgets", "No CRD"),
     ("Unserve", "Not served"),
     ("Skew", "Jump"),
@@ -127,7 +123,7 @@ fn cells() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 fn is_impossible(action: &str, fault: &str) -> bool {
     // Workspaces are in kcp, where a rebuild is a new installation of the provider.
-    SAME.contains(&(action, fault)) || fault == "Rebuild" && is_about_workspaces(action)
+    action == fault || SAME.contains(&(action, fault)) || fault == "Rebuild" && is_about_workspaces(action)
 }
 
 /// When each action happens, in milliseconds.
