@@ -388,9 +388,9 @@ fn kind_state(pipeline: &Pipeline, generation: &Generation, kind: &Kind) -> Resu
     match feed.watch.state() {
         WatchState::Synced => Ok(()),
         WatchState::Starting => Err(format!("target `{name}`: {kind} is not listed yet")),
-        WatchState::NotServed => {
-            Err(format!("target `{name}`: {kind} is not served (any more); install its CustomResourceDefinition"))
-        }
+        WatchState::NotServed => Err(format!(
+            "target `{name}`: {kind} is not served (any more); install its CustomResourceDefinition, or name a version that it serves"
+        )),
         WatchState::Failed { reason, .. } => Err(format!("target `{name}`: {reason}")),
     }
 }

@@ -392,7 +392,7 @@ struct ApiResource {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unserved {
     /// Discovery answers, and does not have it.
-    #[error("{0} is not served there; install its CustomResourceDefinition")]
+    #[error("{0} is not served there; install its CustomResourceDefinition, or name a version that it serves")]
     Missing(Kind),
     #[error("{0}")]
     Unknown(String),
