@@ -75,14 +75,15 @@ impl Pipeline {
         kinds
     }
 
-    /// The kinds of a document, and those which only the state store names. A kind is in the version of the document that writes it;
-    /// one that only deletes goes by the state store, which may name the version that is served instead.
+    /// The kinds of a document, and those which only the state store names: each in the version of the document. One that only deletes
+    /// goes by the state store where that names another version alone: that is the one which is served.
     pub fn kinds_of(&self, generation: &Generation) -> BTreeSet<Kind> {
         let mut kinds: BTreeSet<Kind> = generation.mapping.objects.iter().map(|rule| rule.kind.clone()).collect();
         let mut stored = self.state.lock().store.kinds.clone();
-        let (first, others) =
-            if generation.phase == Phase::Active { (&kinds, &mut stored) } else { (&stored, &mut kinds) };
-        others.retain(|other| !first.iter().any(|kind| kind.is_same_in_any_version(other)));
+        let is_stored =
+            |kind: &Kind| stored.contains(kind) || !stored.iter().any(|one| one.is_same_in_any_version(kind));
+        kinds.retain(|kind| generation.phase == Phase::Active || is_stored(kind));
+        stored.retain(|other| !kinds.iter().any(|kind| kind.is_same_in_any_version(other)));
         kinds.extend(stored);
         kinds
     }
