@@ -645,6 +645,36 @@ fn a_source_that_waits_for_its_turn_at_one_of_its_targets_is_not_in_sync() {
     assert!(has_waited_beside_a_slow_target(document, &["a", "b"], "main", |_, _| {}));
 }
 
+/// A related object is read before anything is planned.
+#[test]
+fn a_source_stays_in_sync_while_others_are_written_at_one_of_its_targets() {
+    in_virtual_time(async {
+        let (net, connections) = plain(&["t1", "t2"], Duration::from_secs(3));
+        ["a", "b"].iter().for_each(|name| net.act(&Request::post(&things(), &thing(name, 0))));
+        let mut document = spread_one_after_another();
+        document["spec"]["reconcile"] = json!({"concurrency": 1});
+        document["spec"]["related"] = json!([{
+            "id": "extra", "direction": "ToTarget", "resource": "configmaps.v1", "from": {"name": "extra"},
+            "to": {"name": "{{ placement.name }}-extra"}, "onMissing": "Skip",
+        }]);
+        with_engine(&net, &connections, &[provider(), document], async {
+            let are_there = |inner: &Inner| ["a-main", "b-main"].iter().all(|name| inner.made(name).len() == 2);
+            net.until("both targets have their objects", are_there).await;
+            let until_then = FIRST_ROUND - net.lock().age();
+            sleep(until_then).await;
+            net.act(&merge(&format!("{}/a", things()), &json!({"spec": {"size": 1}})));
+            sleep(Duration::from_secs(1)).await;
+            net.act(&merge(&format!("{}/b", things()), &json!({"metadata": {"annotations": {"people": "were here"}}})));
+            for _ in 0..100 {
+                sleep(Duration::from_millis(100)).await;
+                let source = net.get("source", &format!("{}/b", things()));
+                assert_eq!(source["status"]["conditions"][0]["status"], "True", "{source}");
+            }
+        })
+        .await;
+    });
+}
+
 /// How many sources of a busy tenant are begun after another tenant's single change and before it. A round of the queue serves
 /// each tenant once; one reconcile at a time shows the rounds in the order of the requests.
 fn begun_before_another_tenant() -> usize {

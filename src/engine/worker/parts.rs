@@ -12,13 +12,14 @@ use crate::engine::apply::Executor;
 use crate::engine::bodies::observe_whole;
 use crate::engine::interests::{Collection, Facts, Topic};
 use crate::engine::observe::with_targets;
+use crate::engine::originals;
 use crate::engine::pipeline::TargetSeat;
 use crate::engine::pipeline::shared_use::Uses;
 use crate::mapping::Mapping;
 use crate::object::marks::Reference;
 use crate::object::{has_finalizer, metadata};
 use crate::plan::targets::{Evaluated, OtherTarget, Pins, Reach, known_pins, reports_for_all};
-use crate::plan::{Cause, Observed, Reason, Reasons, Sight, Source, plan};
+use crate::plan::{Action, Cause, MAX_ROUNDS, Observed, Reason, Reasons, Sight, Source, plan};
 
 /// Looks at a source on each target, then plans and acts until it is settled on all of them.
 pub async fn reconcile<'a, 'f>(executors: Vec<Executor<'a>>, facts: &Facts<'f>) -> Vec<Part<'a, 'f>> {
@@ -58,6 +59,7 @@ async fn settle(parts: &mut [Part<'_, '_>], latest: &Latest) {
     if is_told_by_each || parts.iter().any(is_undone) {
         return;
     }
+    join_all(parts.iter_mut().map(Part::look_ahead)).await;
     introduce(parts);
     let able: BTreeSet<String> = parts.iter().filter_map(Part::able_to_report).collect();
     if let Some(part) = parts.iter_mut().find_map(|part| part.reports_for_all(latest, &able).then_some(part)) {
@@ -143,6 +145,8 @@ pub struct Part<'a, 'f> {
     /// Whether it failed by a candidate, and would by the document in force as well.
     pub fails_anyway: bool,
     seat: Option<TargetSeat>,
+    /// Where it waits for its turn: what its target lacks.
+    lacking: Option<Reason>,
     /// What of the source the last plan was made with that another target may change.
     pinned: Pinned,
     progress: Progress,
@@ -184,16 +188,15 @@ impl<'a, 'f> Part<'a, 'f> {
             }
         }
         let unanswered = observed.as_ref().map(|observed| observed.answers.unanswered.clone()).unwrap_or_default();
-        let (seat, pinned, progress) = (None, None, Progress::default());
-        Self { executor, facts, observed, unanswered, ended, fails_anyway: false, seat, pinned, progress }
+        let (seat, lacking, pinned, progress) = (None, None, None, Progress::default());
+        Self { executor, facts, observed, unanswered, ended, fails_anyway: false, seat, lacking, pinned, progress }
     }
 
     /// Waits for its turn, where too many sources are worked on at its target.
     fn take_seat(&mut self) {
-        if let Some(observed) = &mut self.observed {
+        if self.observed.is_some() {
             self.seat = self.executor.pipeline.seat(self.executor.key);
             self.ended = self.seat.is_none().then_some(Ended::Left);
-            observed.limits.tells_nothing = true;
         }
     }
 
@@ -210,26 +213,40 @@ impl<'a, 'f> Part<'a, 'f> {
         other.objects = observed.objects.clone();
         other.unsettled = match &self.ended {
             Some(Ended::Waiting(reasons) | Ended::Blocked(reasons)) => reasons.of_target(),
-            Some(Ended::Left) => {
-                let known = self.executor.pipeline.unsettled_here(self.executor.key);
-                known.or_else(|| self.lacking(observed))
-            }
+            Some(Ended::Left) => self.lacking.clone(),
             _ => None,
         };
         (name, other)
     }
 
-    /// What its target lacks of the source as it is now, where that waits for its turn.
-    fn lacking(&self, observed: &Observed) -> Option<Reason> {
-        let mapping = &self.executor.generation.mapping;
-        if observed.among.is_none() || !mapping.has_several_targets() {
-            return None;
+    /// Finds out what its target lacks of the source as it is now, where that waits for its turn. What the plan would read first is
+    /// read: until then, it tells nothing.
+    async fn look_ahead(&mut self) {
+        let Self { executor, facts, observed: Some(observed), ended: Some(Ended::Left), lacking, .. } = self else {
+            return;
+        };
+        *lacking = executor.pipeline.unsettled_here(executor.key);
+        let mapping = &executor.generation.mapping;
+        if lacking.is_some() || !mapping.has_several_targets() {
+            return;
         }
-        let (actions, rest) = self.executor.tally.work(|| plan(mapping, observed)).into_steps();
-        match rest {
-            Some(rest) if actions.is_empty() => rest.of_target(),
-            _ => Some(Reason::waiting("other sources are written there first")),
+        observed.limits.tells_nothing = true;
+        for _ in 0..MAX_ROUNDS {
+            let (actions, rest) = executor.tally.work(|| plan(mapping, observed)).into_steps();
+            if let Some(rest) = rest.filter(|_| actions.is_empty()) {
+                *lacking = rest.of_target();
+                return;
+            }
+            if !actions.iter().all(|action| matches!(action, Action::Read(_))) {
+                break;
+            }
+            for action in actions {
+                if let Some(seen) = originals::answer(executor, facts, &action).await {
+                    observed.absorb(&action, seen);
+                }
+            }
         }
+        *lacking = Some(Reason::waiting("other sources are written there first"));
     }
 
     /// Its target may have gone out of sight since it was looked at. Nobody tells of all targets before it is back.
