@@ -269,9 +269,6 @@ impl Leaving<'_> {
             // What comes late is no news to the consumer.
             return Plan::Rest(reasons);
         }
-        if targets::is_told_elsewhere(self.mapping, self.observed, source) {
-            return Plan::Rest(reasons);
-        }
         if self.moves && !self.mapping.has_several_targets() {
             // The target that it moves to says nothing before it has the source.
             return say(self.mapping, self.observed, source, None, reasons);

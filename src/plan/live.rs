@@ -732,7 +732,8 @@ pub fn say(
     rendering: Option<&Rendering>,
     mut reasons: Reasons,
 ) -> Plan {
-    if observed.subject.hold.is_some() || observed.limits.tells_nothing {
+    let is_told_elsewhere = || targets::is_told_elsewhere(mapping, observed, source);
+    if observed.subject.hold.is_some() || observed.limits.tells_nothing || is_told_elsewhere() {
         return Plan::Rest(reasons);
     }
     // The status is about all targets.

@@ -280,6 +280,11 @@ fn a_source_of_several_targets_that_changes() {
             targets.set("members", json!(4));
         }, &each(),
             "in sync, TargetChanged; east; held by east west; TargetChanged; members 4"),
+        ("that of one was replaced, and the mapping gives the other alone", |targets| {
+            replace_west(targets);
+            targets.set("region", json!("east"));
+        }, &one("Recreate"),
+            "in sync, TargetChanged; east; held by east west; Synced; members 3"),
         ("that of one was replaced, and the source is deleted", |targets| { replace_west(targets); targets.delete(); }, &each(),
             "in sync, TargetChanged; none; held by west; TargetChanged; members "),
         ("their clusters were mixed up", |targets| {
