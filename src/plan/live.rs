@@ -350,9 +350,10 @@ impl<'a> Live<'a> {
         let applied = self.applied(desired);
         // A value that is another one after each write is not written for ever.
         let is_remembered = || unkept == lines(&all);
+        // What a deletion may take away yet is written, whatever `drift` says: what depends on it waits for that.
+        let is_doubted = answers.unanswered.contains(&object.reference);
         if applied > 1 || differing.is_empty() && (applied == 0 || is_remembered()) {
-            let doubted = answers.unanswered.contains(&object.reference);
-            return if doubted { Fit::Differs } else { Fit::Same };
+            return if is_doubted { Fit::Differs } else { Fit::Same };
         }
         if rule.copy.is_some() && is_fixed(desired, object) {
             return Fit::Fixed;
@@ -361,7 +362,7 @@ impl<'a> Live<'a> {
         let is_just_written = applied > 0 || answers.uncompared.contains(&desired.reference);
         // Ownership labels and annotations are restored, whatever `drift` says.
         let is_the_engines = |path: &str| path == hash_pointer() || is_ownership(path);
-        let is_drift = !is_just_written && !differing.into_iter().any(is_the_engines);
+        let is_drift = !is_just_written && !is_doubted && !differing.into_iter().any(is_the_engines);
         if is_drift { Fit::Drifted(rule.drift) } else { Fit::Differs }
     }
 

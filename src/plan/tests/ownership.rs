@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::world::{World, check, foreign, planted};
-use super::{DATABASES, LISTS, changed, database, db, edited, fresh, mapping, of, said, synced};
+use super::{DATABASES, LISTS, changed, database, db, drift, edited, fresh, mapping, of, said, synced};
 use crate::mapping::{Kind, Mapping, Side};
 use crate::object::marks::{self, Owner, OwnershipRecord, Reference};
 use crate::plan::departure::give_up;
@@ -160,13 +160,14 @@ fn an_object_beside_the_source_holds_nothing_up_on_the_target() {
 
 #[test]
 fn an_object_that_a_late_delete_may_still_hit_is_touched() {
-    let world = synced();
-    let mut observed = world.observe(&mapping(DATABASES));
-    let reference = world.reference("Database");
-    observed.answers.unanswered.insert(reference.clone());
-    match plan(&mapping(DATABASES), &observed) {
-        Plan::Act(actions) => assert_eq!(actions[0].to_string(), format!("update {reference}")),
-        other => panic!("{other:?}"),
+    for (world, mapping) in [(synced(), mapping(DATABASES)), (synced().with(drift), db("drift: Ignore"))] {
+        let mut observed = world.observe(&mapping);
+        let reference = world.reference("Database");
+        observed.answers.unanswered.insert(reference.clone());
+        match plan(&mapping, &observed) {
+            Plan::Act(actions) => assert_eq!(actions[0].to_string(), format!("update {reference}")),
+            other => panic!("{other:?}"),
+        }
     }
 }
 
