@@ -364,12 +364,18 @@ pub fn is_held_here(observed: &Observed, source: &Value) -> bool {
     observed.among.is_none() || !own_pins(observed, &known_pins(observed, source)).is_empty()
 }
 
-/// Whether a source that has one target names another one than this: that one tells of it, so that none overwrites what the other
-/// wrote.
-pub fn is_told_elsewhere(mapping: &Mapping, observed: &Observed, source: &Value) -> bool {
+/// Whether another target tells of a source that has one, so that none overwrites what the other wrote. Of those that it is pinned to,
+/// the one that it names now does, or else the first.
+pub fn is_told_elsewhere(mapping: &Mapping, observed: &Observed, source: &Arc<Value>) -> bool {
     let Some(among) = observed.among.as_ref().filter(|_| !mapping.has_several_targets()) else { return false };
     let pins = known_pins(observed, source);
-    own_pins(observed, &pins).is_empty() && among.others().any(|(name, _)| pins.contains_key(name))
+    let is_here = !own_pins(observed, &pins).is_empty();
+    let has_any = |name: &&String| if **name == among.name { is_here } else { pins.contains_key(*name) };
+    let pinned: Vec<&String> = known(among).into_iter().filter(has_any).collect();
+    let choices = of(mapping, observed, source).unwrap_or_default();
+    let is_chosen = |name: &&&String| choices.iter().any(|choice| choice.cluster.as_ref() == Ok(**name));
+    let teller = pinned.iter().find(is_chosen).or(pinned.first());
+    teller.is_some_and(|name| **name != among.name)
 }
 
 /// A source whose pins somebody removed may have objects on any target. It is released by whoever sees that none has any.

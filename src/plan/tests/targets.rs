@@ -280,6 +280,10 @@ fn a_source_of_several_targets_that_changes() {
             targets.set("members", json!(4));
         }, &each(),
             "in sync, TargetChanged; east; held by east west; TargetChanged; members 4"),
+        ("the mapping gives one of them alone", |targets| targets.set("region", json!("east")), &one("Recreate"),
+            "in sync, in sync; east; held by east; Synced; members 3"),
+        ("the mapping gives one of them alone (Block)", |targets| targets.set("region", json!("east")), &one("Block"),
+            "in sync, TargetChanged; east west; held by east west; Synced; members 3 3"),
         ("that of one was replaced, and the mapping gives the other alone", |targets| {
             replace_west(targets);
             targets.set("region", json!("east"));
