@@ -586,6 +586,8 @@ impl Attendant {
             mut known => {
                 // What a person decided on another edit goes with its record.
                 if let Some(other) = known.take_if(|known| known.held.edit() != held.edit()) {
+                    // If the answer to the write is lost, the record that is there is not known to be another process's.
+                    recorded.mappings.insert(mapping.to_owned(), String::new());
                     approvals.remove(&other).await.map_err(Problem::Unwritten)?;
                 }
                 let written = approvals.write(mapping, held, known.as_ref(), self.shared.settings.clock.now());
