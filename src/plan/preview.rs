@@ -249,11 +249,12 @@ pub fn there(mapping: &Mapping, scene: &Scene) -> BTreeMap<String, Objects> {
     targets.filter(|target| *target != At::Nowhere).filter_map(of).collect()
 }
 
-/// Takes what is rendered for made and ready, as it is rendered then, until nothing more comes of it.
+/// Takes what is rendered for made and ready, as it is rendered then, until nothing more comes of it. What is made in one step is
+/// waited for until the next one, whatever the order in the mapping.
 fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed, strangers: &mut Vec<usize>) -> Result<(), Unseen> {
     for _ in 0..scene.steps {
         let rendering = recognize(mapping, scene, here, strangers)?;
-        let mut is_new = false;
+        let mut made = Vec::new();
         for (rule, key, desired) in rendering.desired(mapping) {
             let standing = here.objects.at(&desired.reference);
             let is_kept = match standing {
@@ -263,16 +264,17 @@ fn suppose(mapping: &Mapping, scene: &Scene, here: &mut Observed, strangers: &mu
                     case.unmet((rule, key), &Waits::default()).is_some()
                 }
             };
-            if is_kept {
-                continue;
+            if !is_kept {
+                made.push(TargetObject::of_rule(rule, desired.reference.clone(), desired.body.clone()));
             }
-            is_new = true;
-            here.objects.remove(&desired.reference);
-            here.objects.push(TargetObject::of_rule(rule, desired.reference.clone(), desired.body.clone()));
-            here.study.supposed.insert(desired.reference.clone());
         }
-        if !is_new {
+        if made.is_empty() {
             break;
+        }
+        for object in made {
+            here.objects.remove(&object.reference);
+            here.study.supposed.insert(object.reference.clone());
+            here.objects.push(object);
         }
     }
     Ok(())

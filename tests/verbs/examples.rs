@@ -131,17 +131,28 @@ fn what_follows_from_a_short_schema_is_fresh() {
 
 #[test]
 fn render_shows_in_which_step_each_object_appears() {
-    let source = "examples/keycloak/examples/identity.yaml";
-    let output = run(&["render", "examples/keycloak", "-f", source, "--steps", "--no-marks"]);
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let told = |document: &str| {
-        let of =
-            |start: &str| document.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default().to_owned();
-        format!("{}: {} {}", of("# step: "), of("kind: "), of("  name: "))
+    let steps = |mapping: &str, source: &str| {
+        let output = run(&["render", mapping, "-f", source, "--steps", "--no-marks"]);
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let told = |document: &str| {
+            let of =
+                |start: &str| document.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default().to_owned();
+            format!("{}: {} {}", of("# step: "), of("kind: "), of("  name: "))
+        };
+        text.split("---\n").map(told).collect::<Vec<_>>()
     };
-    let steps: Vec<_> = text.split("---\n").map(told).collect();
-    assert_eq!(steps, ["1: Secret shop-admin", "1: Secret shop-database", "2: Keycloak shop", "3: Secret shop-admin"]);
+    let source = "examples/keycloak/examples/identity.yaml";
+    let keycloak = steps("examples/keycloak", source);
+    assert_eq!(
+        keycloak,
+        ["1: Secret shop-admin", "1: Secret shop-database", "2: Keycloak shop", "3: Secret shop-admin"]
+    );
+    // What `dependsOn` names stands before it in the mapping, and is a step of its own all the same.
+    let kafka = steps("examples/kafka", "examples/kafka/examples/cluster.yaml");
+    let of_kinds: Vec<_> = kafka.iter().filter_map(|told| told.rsplit_once(' ')).map(|(kind, _)| kind).collect();
+    let (first, pool, topic, user) = ("1: Kafka", "1: KafkaNodePool", "2: KafkaTopic", "2: KafkaUser");
+    assert_eq!(of_kinds, [first, pool, pool, topic, topic, user, user]);
     let with_status = run(&["render", "examples/keycloak", "-f", source, "--steps", "--status"]);
     assert_eq!(with_status.status.code(), Some(2), "a status is of no step");
 }
