@@ -293,19 +293,24 @@ impl Rights {
         self.add(&place, Rule { names: vec![of.name.clone()], ..types });
     }
 
-    /// What travels along: read on one side, written on the other.
+    /// What travels along: read on one side, and written on the other where it is copied.
     fn of_related(&mut self, mapping: &Mapping, setting: &Setting<'_>) {
         for related in &mapping.related {
             let resource = &related.resource;
             let why = format!("mapping {}: related {}", mapping.name, related.id);
+            let written = related.copied_kind().map(|_| write(mapping));
             let (consumer, target) = match related.direction {
-                Direction::ToTarget => (READ, write(mapping)),
-                Direction::ToSource => (write(mapping), READ),
+                Direction::ToSource if !mapping.is_beside() => (written, Some(READ)),
+                Direction::ToTarget | Direction::ToSource => (Some(READ), written),
             };
-            for place in targets(mapping, setting.home).into_iter().filter(|_| !mapping.is_beside()) {
-                self.add(&place, rule(&resource.group, &resource.plural, target, &why));
+            if let Some(verbs) = target.filter(|_| !mapping.is_beside()) {
+                for place in targets(mapping, setting.home) {
+                    self.add(&place, rule(&resource.group, &resource.plural, verbs, &why));
+                }
             }
-            self.beside(mapping, resource, consumer, &why, setting);
+            if let Some(verbs) = consumer {
+                self.beside(mapping, resource, verbs, &why, setting);
+            }
         }
     }
 

@@ -56,6 +56,27 @@ fn who_only_looks_needs_no_writes() {
     assert_eq!(Vec::from_iter(verbs), ["access", "get", "list", "watch"], "but for the state store");
 }
 
+/// Objects of other resources than Secrets and ConfigMaps are not copied.
+#[test]
+fn what_is_only_read_is_a_right_where_it_is() {
+    let text = SHIPPED.replacen(
+        "  related:\n",
+        "  related:
+    - {id: quota, direction: ToTarget, resource: quotas.v1.example.dev, from: {name: quota}}
+    - {id: machine, direction: ToSource, resource: machines.v1.example.dev, from: {name: machine}}
+",
+        1,
+    );
+    let rights = of(&[mapping(&text)]);
+    let read = |rules: &[Rule]| {
+        shown(rules).lines().filter(|line| line.starts_with("example.dev/")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let target = read(&rights.places[&Place::Target("target".to_owned())]);
+    assert_eq!(target, ["example.dev/machines: get list watch (mapping mongodb: related machine)"]);
+    let claims: Vec<_> = rights.claims.values().flat_map(|rules| read(rules)).collect();
+    assert_eq!(claims, ["example.dev/quotas: get list watch (mapping mongodb: related quota)"]);
+}
+
 #[test]
 fn home_is_told_from_other_clusters_where_no_mapping_writes_to_it() {
     let rights = of(&[mapping(include_str!("../../examples/fleet/mappings/hub-and-spoke.yaml"))]);
