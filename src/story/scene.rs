@@ -212,8 +212,13 @@ async fn member(name: &str, connection: &str, port: u16, script: &Script) -> Res
         resources.iter().any(|resource| resource["kind"] == kind.kind)
     };
     for kind in script.undefined.iter().filter(|kind| !is_served(kind)) {
+        let definition = open_definition(kind);
+        if kind.group.is_empty() {
+            server.define(&definition);
+            continue;
+        }
         let what = format!("a definition of {kind}, which no document beside the mappings defines");
-        server.create(DEFINITIONS, &open_definition(kind)).map_err(refused(&what))?;
+        server.create(DEFINITIONS, &definition).map_err(refused(&what))?;
     }
     Ok(Member { name: name.to_owned(), connection: connection.to_owned(), server: Arc::new(server) })
 }

@@ -367,6 +367,19 @@ fn what_is_played_is_the_visitors_story_or_it_is_said() {
     assert_eq!(sandbox.stop("TERM"), Some(0));
 }
 
+/// No CustomResourceDefinition may name a kind of the core group.
+#[test]
+fn a_kind_of_the_core_group_that_nothing_defines_is_served() {
+    let place = Place::new();
+    let mapping = redis(&place);
+    let entry = "    - {id: entry, template: {apiVersion: v1, kind: Service, spec: {ports: [{port: 6379}]}}}\n";
+    let edited = read(&mapping).replacen("  objects:\n", &format!("  objects:\n{entry}"), 1);
+    fs::write(&mapping, edited).expect("an edit");
+    let output = place.run(&["redis", "--exit-when-synced"]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && told.contains("creates Service"), "{output:?}");
+}
+
 #[test]
 fn what_is_wrong_with_the_command_line_exits_with_3() {
     let place = Place::new();

@@ -1,5 +1,7 @@
 //! Setting a scene from inside the process: the requests that kubectl would send.
 
+use std::sync::Arc;
+
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -158,6 +160,12 @@ impl Sandbox {
             Outcome::Stream(stream) => Ok(Events(stream.lines)),
             Outcome::Answer(answer) => Err(answer),
         }
+    }
+
+    /// Serves what a CustomResourceDefinition describes, without an object of it: none may name a resource of the core group.
+    pub fn define(&self, definition: &Value) {
+        let resource = Arc::new(super::definition::resource(definition, ""));
+        self.server.with_state(|state| state.define("", resource));
     }
 
     /// Creates an object in the namespace that it names.
