@@ -1,6 +1,6 @@
 //! JSONPath, parsed once. RFC 9535 without `match()`, `search()` and a second `..`, and kubectl's spellings.
 //!
-//! The paths are evaluated by jsonpath-rust. Those of names, indexes and wildcards alone are known step by step, for the checks.
+//! The paths are evaluated by jsonpath-rust. They are known step by step up to a descendant, for the checks.
 
 mod split;
 
@@ -21,10 +21,10 @@ const LENGTH: usize = 1024;
 pub struct JsonPath {
     text: String,
     query: JpQuery,
-    /// Each with the bytes of `text` that hold it, up to the first slice, filter, union or descendant.
+    /// Each with the bytes of `text` that hold it, up to a descendant.
     beginning: Vec<(Step, Range<usize>)>,
     /// Whether it has no more than these.
-    is_plain: bool,
+    is_whole: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(super) enum Step {
     /// Counted from the end where negative.
     Index(i64),
     Every,
+    /// `[…]` with a slice, a filter or a union: of a list, some items.
+    Selection(String),
 }
 
 /// What is wrong with a path, and which bytes of it.
@@ -51,8 +53,8 @@ impl JsonPath {
         }
         let segments = Splitter::new(text)?.split()?;
         let beginning: Vec<_> = segments.iter().map_while(|segment| segment.step(text)).collect();
-        let is_plain = beginning.len() == segments.len();
-        Ok(Self { text: text.to_owned(), query: query(&segments)?, beginning, is_plain })
+        let is_whole = beginning.len() == segments.len();
+        Ok(Self { text: text.to_owned(), query: query(&segments)?, beginning, is_whole })
     }
 
     /// The names of its steps, `*` for an item. `None`: it has slices, filters, unions or descendants.
@@ -76,12 +78,18 @@ impl JsonPath {
 
     /// The steps and where in the text they are, where there are only names, indexes and wildcards.
     pub(super) fn steps(&self) -> Option<&[(Step, Range<usize>)]> {
-        self.is_plain.then_some(self.beginning())
+        let is_plain = self.is_whole && !self.beginning.iter().any(|(step, _)| matches!(step, Step::Selection(_)));
+        is_plain.then_some(self.beginning())
     }
 
-    /// The steps up to the first that is a slice, a filter, a union or a descendant.
+    /// The steps up to a descendant.
     pub(super) fn beginning(&self) -> &[(Step, Range<usize>)] {
         &self.beginning
+    }
+
+    /// Whether nothing follows these.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// The path as it is written.
@@ -102,7 +110,7 @@ fn quoted(name: &str) -> String {
 /// Hands a path to jsonpath-rust. A selection that it refuses is named; its own positions are of another text.
 fn query(segments: &[Segment]) -> Result<JpQuery, JsonPathError> {
     for segment in segments {
-        if let SegmentKind::Selection(text) = &segment.kind
+        if let SegmentKind::Step(Step::Selection(text)) = &segment.kind
             && parse_json_path(&format!("${text}")).is_err()
         {
             return Err(error(segment.range.clone(), "this is no slice, filter or list of selectors"));

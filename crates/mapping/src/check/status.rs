@@ -196,10 +196,10 @@ impl<'s> Status<'_, 's> {
                         return vec![Type::Any];
                     }
                 },
-                (Some(at), Step::Index(_) | Step::Every) => at.item(),
+                (Some(at), Step::Index(_) | Step::Every | Step::Selection(_)) => at.item(),
             };
         }
-        match (take, view.filter(|_| path.steps().is_some())) {
+        match (take, view.filter(|_| path.is_whole())) {
             (Take::Count, _) => vec![Type::Simple(Form::Integer)],
             (Take::All, Some(view)) => vec![Type::List(vec![Type::Of(Shape::new(view, path.text().to_owned()))])],
             (Take::All, None) => vec![Type::Simple(Form::List)],

@@ -16,8 +16,6 @@ pub(super) enum SegmentKind {
     Step(Step),
     /// `..` before the next segment.
     Descend,
-    /// `[…]` with a slice, a filter or a union.
-    Selection(String),
 }
 
 impl Segment {
@@ -34,8 +32,8 @@ impl Segment {
             SegmentKind::Step(Step::Name(name)) => format!("[{}]", quoted(name)),
             SegmentKind::Step(Step::Index(index)) => format!("[{index}]"),
             SegmentKind::Step(Step::Every) => "[*]".to_owned(),
+            SegmentKind::Step(Step::Selection(text)) => text.clone(),
             SegmentKind::Descend => "..".to_owned(),
-            SegmentKind::Selection(text) => text.clone(),
         }
     }
 }
@@ -153,7 +151,7 @@ impl<'t> Splitter<'t> {
             return Ok(SegmentKind::Step(Step::Name(name)));
         }
         self.check_selection(start, length)?;
-        Ok(SegmentKind::Selection(self.text[start..start + length].to_owned()))
+        Ok(SegmentKind::Step(Step::Selection(self.text[start..start + length].to_owned())))
     }
 
     /// Refuses what would cost more than a walk over the data.
