@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::places::{Candidate, longest_candidate, scope, served_candidate, stand_in};
-use super::{safety, schema_of};
+use super::safety::{self, RBAC};
+use super::schema_of;
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Evaluated, Expr, Path, Root, Scope, Text};
 use crate::names::{is_dns_label, is_dns_subdomain, is_label_key, is_label_value};
@@ -31,8 +32,12 @@ struct Taken {
 }
 
 const NAMESPACE: Taken = Taken { most: 63, is_valid: is_dns_label, ..NAME };
-const NAME: Taken =
-    Taken { most: 253, is_valid: is_name, characters: "lower case letters, digits and `-`", filter: "dns_label" };
+const NAME: Taken = Taken {
+    most: 253,
+    is_valid: is_dns_subdomain,
+    characters: "lower case letters, digits and `-`",
+    filter: "dns_label",
+};
 const LABEL: Taken = Taken {
     most: 63,
     is_valid: is_label_value,
@@ -109,8 +114,8 @@ fn longest_name(schema: &Schema) -> Option<usize> {
     usize::try_from(length).ok().map(|length| length.min(NAME.most))
 }
 
-/// RBAC's names may have a `:`, as `system:controller` has.
-fn is_name(text: &str) -> bool {
+/// These may have a `:`, as `system:controller` has.
+fn is_rbac_name(text: &str) -> bool {
     is_dns_subdomain(text) || text.contains(':')
 }
 
@@ -132,7 +137,8 @@ struct Trial<'f> {
 impl Trial<'_> {
     fn name(&mut self, template: &Node, rule: &ObjectRule, placed: &str, scope: &Scope) {
         let short = SHORT_NAMES.iter().find(|(group, name, _)| rule.kind.group == *group && rule.kind.kind == *name);
-        let taken = Taken { most: short.map_or(NAME.most, |(.., most)| *most), ..NAME };
+        let is_valid: fn(&str) -> bool = if rule.kind.group == RBAC { is_rbac_name } else { NAME.is_valid };
+        let taken = Taken { most: short.map_or(NAME.most, |(.., most)| *most), is_valid, ..NAME };
         let own = template.at(&["metadata", "name"]);
         match (&rule.name, own) {
             (Some(text), Some(node)) if text.literal().is_none() && rule.for_each.is_none() => {

@@ -10,6 +10,8 @@ use crate::schema::{DEPTH, Field, Form, Schema};
 use crate::yaml::{Node, closest};
 use crate::{Kind, Resource};
 
+pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
+
 /// Kubernetes' own kinds by their group, and whether they live in namespaces.
 const BUILT_IN: [(&str, bool, &str); 27] = [
     ("", true, "Binding ConfigMap Endpoints Event LimitRange PersistentVolumeClaim Pod PodTemplate"),
@@ -22,7 +24,7 @@ const BUILT_IN: [(&str, bool, &str); 27] = [
     ("events.k8s.io", true, "Event"),
     ("networking.k8s.io", true, "Ingress NetworkPolicy"),
     ("policy", true, "PodDisruptionBudget"),
-    ("rbac.authorization.k8s.io", true, "Role RoleBinding"),
+    (RBAC, true, "Role RoleBinding"),
     ("resource.k8s.io", true, "ResourceClaim ResourceClaimTemplate"),
     ("storage.k8s.io", true, "CSIStorageCapacity"),
     ("", false, "Namespace Node PersistentVolume"),
@@ -35,7 +37,7 @@ const BUILT_IN: [(&str, bool, &str); 27] = [
     ("flowcontrol.apiserver.k8s.io", false, "FlowSchema PriorityLevelConfiguration"),
     ("networking.k8s.io", false, "IPAddress IngressClass ServiceCIDR"),
     ("node.k8s.io", false, "RuntimeClass"),
-    ("rbac.authorization.k8s.io", false, "ClusterRole ClusterRoleBinding"),
+    (RBAC, false, "ClusterRole ClusterRoleBinding"),
     ("resource.k8s.io", false, "DeviceClass ResourceSlice"),
     ("scheduling.k8s.io", false, "PriorityClass"),
     ("storage.k8s.io", false, "CSIDriver CSINode StorageClass VolumeAttachment VolumeAttributesClass"),
@@ -131,7 +133,7 @@ pub(super) fn leaf(kind: &Kind, node: &Node, place: &Place<'_>, types: &[Type<'_
         return;
     }
     let first = path.first().map(String::as_str).unwrap_or_default();
-    if kind.group == "rbac.authorization.k8s.io" && matches!(first, "subjects" | "roleRef" | "rules") {
+    if kind.group == RBAC && matches!(first, "subjects" | "roleRef" | "rules") {
         let message = format!("what a consumer writes reaches `{}` of {}", path.join("."), kind.kind);
         findings.push(
             Finding::new("SE0704", node.headline(), message)
