@@ -14,6 +14,9 @@ use crate::expression::{Base, Call, Comparison, Expr, Expression, Gives, Path, P
 use crate::schema::{Form, View};
 use crate::yaml::{closest, quoted};
 
+/// The function that finds a condition by its type.
+const CONDITION: &str = "condition";
+
 /// Looks at every read of an expression, and at what operators and filters are given; tells what is known of its value.
 pub(super) struct Reads<'e, 's> {
     pub environment: Cow<'e, Environment<'s>>,
@@ -93,7 +96,10 @@ impl<'e, 's> Reads<'e, 's> {
                 let before = written.trim_end_matches(|c| c != '.').trim_end_matches('.');
                 let base_of = base.paths().first().map(|path| &path.base);
                 let taken = Taken { written, before, place, name, base: base_of };
-                self.step(&from, &taken, takes_absent)
+                // A condition is waited for, and what the schema does not require of it with it.
+                let is_condition = matches!(&**base, Expr::Call(call) if call.name() == CONDITION);
+                let bound = self.step(&from, &taken, takes_absent || is_condition);
+                Bound { is_optional: bound.is_optional && !is_condition, ..bound }
             }
             Expr::Index { base, index, written, place } => {
                 let from = self.walk(base, takes_absent);
@@ -212,7 +218,7 @@ impl<'e, 's> Reads<'e, 's> {
 
     fn call(&mut self, call: &'s Call, takes_absent: bool) -> Bound<'s> {
         // Of an object that is absent, it is absent itself whether the generation is current.
-        let takes_absent = matches!(call.name(), "defined" | "dig" | "required" | "condition" | "default")
+        let takes_absent = matches!(call.name(), "defined" | "dig" | "required" | CONDITION | "default")
             || takes_absent && call.name() == "observed_generation_current";
         let arguments = call.arguments.iter().enumerate().map(|(index, argument)| {
             argument.as_ref().map(|expr| self.walk(expr, self.guarded || takes_absent && index == 0))
@@ -227,32 +233,37 @@ impl<'e, 's> Reads<'e, 's> {
             let typed = argument.iter().filter(|_| !parameter.takes.is_empty());
             typed.for_each(|bound| self.operand(bound, &call.place, parameter.takes, &what));
         }
-        if let (Some(Some(subject)), Some(Some(object))) = (call.arguments.first(), arguments.first()) {
-            self.reported(call, subject, object);
-        }
+        let reported = match (call.arguments.first(), arguments.first()) {
+            (Some(Some(subject)), Some(Some(object))) => self.reported(call, subject, object),
+            _ => None,
+        };
         // A hash of a consumer's words is none of them.
         let is_other =
             call.is_test() || matches!(call.name(), "short_hash" | "sha256" | "length" | "observed_generation_current");
         let mut given = arguments.iter().flatten().chain(&rest);
         let is_consumers = !is_other && given.any(|argument| argument.is_consumers);
         let below = arguments.first().and_then(Option::as_ref).and_then(|subject| self.below(call, subject));
-        Bound::new(gives(call, &arguments, below), is_consumers)
+        let types = match reported {
+            Some(conditions) if call.name() == CONDITION && !conditions.types.is_empty() => conditions.items().types,
+            _ => gives(call, &arguments, below),
+        };
+        Bound::new(types, is_consumers)
     }
 
     /// A function of what a controller reports reads it: where the object's schema has no place for it, it is always absent.
-    fn reported(&mut self, call: &Call, subject: &Expr, object: &Bound<'s>) {
+    fn reported(&mut self, call: &Call, subject: &Expr, object: &Bound<'s>) -> Option<Bound<'s>> {
         let path = match call.name() {
-            "condition" => "status.conditions",
+            CONDITION => "status.conditions",
             "observed_generation_current" => "status.observedGeneration",
-            _ => return,
+            _ => return None,
         };
         let (written, place) = match subject {
             Expr::Path(path) => (path.text(), &path.place),
             Expr::Index { written, place, .. } => (written.as_str(), place),
-            _ => return,
+            _ => return None,
         };
         let base = subject.paths().first().map(|path| &path.base);
-        self.below_it(object.clone(), (written, path), (place, base), true);
+        Some(self.below_it(object.clone(), (written, path), (place, base), true))
     }
 
     /// The first or last item of a list that can be empty.

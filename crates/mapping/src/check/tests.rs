@@ -181,6 +181,57 @@ fn types_outlast_fallbacks_and_entries() {
     assert_eq!(each("entry", "{{ entry[0] }}={{ entry[1] }}"), Vec::<String>::new());
 }
 
+/// What the schema does not require of a condition is waited for with it.
+#[test]
+fn what_is_read_of_a_condition_is_what_conditions_have() {
+    let mut schemas = schemas();
+    let definition = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: engines.example.org}
+spec:
+  group: example.org
+  names: {kind: Engine, plural: engines}
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      subresources: {status: {}}
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            status:
+              type: object
+              properties:
+                conditions:
+                  type: array
+                  items:
+                    type: object
+                    properties: {type: {type: string}, reason: {type: string}, status: {type: string, enum: ['True', 'False']}}
+";
+    assert_eq!(schemas.add_file(definition.as_bytes()), []);
+    let told = |rest: &str| {
+        let text = format!("{{{{ condition(objects.db, \"Ready\"){rest} }}}}");
+        let objects = format!(
+            "objects:
+  - {{id: db, template: {{apiVersion: example.org/v1, kind: Engine}}}}
+  - {{id: view, template: {{apiVersion: v1, kind: ConfigMap, data: {{x: '{text}'}}}}}}
+"
+        );
+        let findings = found(&framed(&objects), &schemas).into_iter();
+        findings.map(|finding| format!("{} {}", finding.code, finding.message)).collect::<Vec<_>>()
+    };
+    for good in [".reason", ".status == \"True\"", ".status | default(\"\") == \"True\""] {
+        assert_eq!(told(good), Vec::<String>::new(), "{good}");
+    }
+    assert_eq!(told(".status == \"true\""), ["SE0403 what is compared here is never \"true\""]);
+    assert_eq!(told(".status | default(\"\") == true"), ["SE0403 what is compared here is never true"]);
+    let missing = "SE0404 `condition(objects.db, \"Ready\").stats` does not exist in Engine (example.org/v1)";
+    assert_eq!(told(".stats == \"True\""), [missing]);
+}
+
 /// Entries of a map that are chosen by what is in their values have that.
 #[test]
 fn what_entries_are_chosen_by_is_there() {
