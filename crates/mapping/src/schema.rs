@@ -164,7 +164,8 @@ impl Schema {
     pub(crate) fn undocumented(kind: Kind) -> Self {
         let (flag, text) = (json!({"type": "boolean"}), json!({"type": "string"}));
         let texts = json!({"type": "object", "additionalProperties": text});
-        let base64 = json!({"type": "string", "pattern": r"^[A-Za-z0-9+/\s]*={0,2}\s*$"});
+        let base64 = r"^\s*(([A-Za-z0-9+/]\s*){4})*(([A-Za-z0-9+/]\s*){2}==|([A-Za-z0-9+/]\s*){3}=)?\s*$";
+        let base64 = json!({"type": "string", "pattern": base64});
         let bytes = json!({"type": "object", "additionalProperties": base64});
         let root = match (kind.group.as_str(), kind.kind.as_str()) {
             ("", "ConfigMap") => {
