@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::toy_cluster::ToyCluster;
 use super::toy_operator::ToyOperator;
 use crate::engine::DEFAULT_TARGET;
-use crate::mapping::{ApiExportRef, ClusterProvider, Kind, Mapping, ProviderKind, Resource, SourceClusters};
+use crate::mapping::{ApiExportRef, ClusterProvider, Direction, Kind, Mapping, ProviderKind, Resource, SourceClusters};
 use crate::sandbox::setup::{anything, definition};
 
 const DEFINITION: &str = "CustomResourceDefinition";
@@ -255,6 +255,13 @@ impl Script {
         }
         for kind in mapping.objects.iter().map(|rule| &rule.kind) {
             self.define(kind, found);
+        }
+        // What is only read on the target is served there, too.
+        for read in mapping.related.iter().filter(|rule| rule.direction == Direction::ToSource) {
+            let Resource { group, version, .. } = &read.resource;
+            if let Some(definition) = found.iter().find(|found| serves(&found.document, DEFINITION, &read.resource)) {
+                self.define(&Kind::new(group, version, text(&definition.document["spec"]["names"]["kind"])), found);
+            }
         }
         let served = versions(&schema.document).filter(|version| version["served"] != false);
         let kinds = served.map(|version| Kind::new(&resource.group, text(&version["name"]), &kind.kind));

@@ -380,6 +380,44 @@ fn a_kind_of_the_core_group_that_nothing_defines_is_served() {
     assert!(output.status.success() && told.contains("creates Service"), "{output:?}");
 }
 
+/// Its objects are somebody else's, and the mapping makes none.
+#[test]
+fn a_kind_that_is_only_read_is_served_as_a_document_defines_it() {
+    let place = Place::new();
+    let mapping = redis(&place);
+    let policies = "  related:
+    - {id: policy, direction: ToSource, resource: policies.v1.example.com, from: {name: \"{{ placement.name }}\"}, onMissing: Skip}
+";
+    let reader = "  objects:
+    - id: reader
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: \"{{ placement.name }}-reader\"}
+        data: {policy: \"{{ related.policy.spec.text | default('none') }}\"}
+";
+    let edited = read(&mapping).replacen("  related:\n", policies, 1).replacen("  objects:\n", reader, 1);
+    fs::write(&mapping, edited).expect("an edit");
+    let definition = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: policies.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Policy, listKind: PolicyList, plural: policies, singular: policy}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+    fs::write(place.path("redis/schemas/policy.yaml"), definition).expect("a definition");
+    let output = place.run(&["redis", "--exit-when-synced"]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && told.contains("creates ConfigMap"), "{output:?}");
+}
+
 #[test]
 fn what_is_wrong_with_the_command_line_exits_with_3() {
     let place = Place::new();
