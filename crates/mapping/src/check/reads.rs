@@ -155,6 +155,8 @@ impl<'e, 's> Reads<'e, 's> {
             }
             Expr::Default { value, fallback, lax, .. } => {
                 let value = self.walk(value, true);
+                // Of a field that does not exist nothing is known, and not that it is the fallback.
+                let value = if value.types.is_empty() { Bound::any(value.is_consumers) } else { value };
                 let fallback = match fallback {
                     Some(fallback) => self.walk(fallback, takes_absent),
                     None => Bound::made(Form::Text, &[]),

@@ -171,6 +171,10 @@ fn types_outlast_fallbacks_and_entries() {
         told("{{ (source.spec.users | default([])).name }}"),
         [format!("SE0401 `(source.spec.users | default([])).name` {missing}")]
     );
+    assert_eq!(
+        told("{{ source.spec.regon | default('') == 'north' }}"),
+        [format!("SE0401 `source.spec.regon` {missing}")]
+    );
     let sum = "SE0407 `+` cannot take a string and an integer";
     assert_eq!(told("{{ (source.spec.tls | default('')).secret | default('') + 1 }}"), [sum]);
     let entries = "source.spec.tls | default({}) | items";
