@@ -15,7 +15,7 @@ use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Body, Endpoint, Reply, RequestError};
 use crate::object::marks::Writer;
 use crate::object::{metadata, one_line};
-use crate::plan::TargetObject;
+use crate::plan::{Phase, TargetObject};
 use crate::survey::{Surveyor, TargetCluster};
 use crate::table;
 
@@ -79,12 +79,13 @@ pub(super) fn survey<T, E: Display>(
 }
 
 /// Says which target of a mapping is looked at, where there are others, and what of it cannot be read.
-pub(super) fn say_unread(surveyor: &Surveyor, mapping: &Mapping, target: &TargetCluster) {
+pub(super) fn say_unread(surveyor: &Surveyor, mapping: &Mapping, target: &TargetCluster, phase: Phase) {
     let (name, at) = (&mapping.name, surveyor.target_name(mapping));
     if mapping.target_rule.as_ref().is_some_and(|rule| rule.allowed.len() > 1 || rule.fleet.is_some()) {
         progress::say(&format!("mapping `{name}`: of its targets, `{at}` is looked at alone; --target names another"));
     }
-    for why in target.kinds.values().filter_map(|served| served.as_ref().err()).chain(target.inventory.as_ref().err()) {
+    let kinds = target.kinds_of(mapping, phase).into_iter().filter_map(|kind| target.kinds[kind].as_ref().err());
+    for why in kinds.chain(target.inventory.as_ref().err()) {
         progress::say(&format!("mapping `{name}`: target `{at}`: {why}"));
     }
 }

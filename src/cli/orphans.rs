@@ -12,7 +12,7 @@ use crate::engine::DEFAULT_TARGET;
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::engine::inventory::Inventory;
 use crate::mapping::Mapping;
-use crate::plan::{Action, Evidence, TargetObject, give_up};
+use crate::plan::{Action, Evidence, Phase, TargetObject, give_up};
 use crate::survey::orphans::{Orphan, OrphanReason, orphans as find};
 use crate::survey::{Surveyor, TargetCluster, Unseen, Whole};
 
@@ -215,7 +215,7 @@ fn warn(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) {
     if mapping.is_beside() {
         progress::say(&format!("mapping `{}`: objects beside their sources are not listed", mapping.name));
     }
-    say_unread(surveyor, mapping, &whole.target);
+    say_unread(surveyor, mapping, &whole.target, Phase::DeletionsOnly);
     for former in &whole.former {
         if let Err(why) = &former.clusters {
             let (name, resource) = (&mapping.name, &former.resource);

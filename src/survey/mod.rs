@@ -13,14 +13,14 @@ pub mod servers;
 mod trial;
 mod whole;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::engine::inventory::{Inventories, Inventory};
-use crate::engine::target::{ServedKind, identity, served};
+use crate::engine::target::{ServedKind, Unserved, identity, other_version, served};
 use crate::mapping::schema::schema_names;
 use crate::mapping::{ApiExportRef, Kind, Mapping, ProviderKind, Resource, Side, SourceClusters, Traits};
 use crate::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec, Machine, flag};
@@ -31,6 +31,7 @@ use crate::multicluster::{ApiPath, Endpoint, Reply, RequestError};
 use crate::object::claims::Claims;
 use crate::object::marks::{self, Origin, Writer};
 use crate::object::{ClusterName, Key, is_deleting, list_items, metadata};
+use crate::plan::Phase;
 use crate::provider::kcp::{self, Binding, EndpointSlice};
 use crate::provider::members::Groups;
 
@@ -94,12 +95,29 @@ pub struct TargetCluster {
     pub endpoint: Endpoint,
     /// Hash of its identity.
     pub identity: String,
-    /// How the mapping's kinds are served, or why they are not.
+    /// How the mapping's kinds are served, or why they are not; then also another version of them that is.
     pub kinds: BTreeMap<Kind, Result<ServedKind, String>>,
     /// Objects that carry the mapping's label.
     pub standing: Standing,
     /// What the mapping's inventory says, or why it cannot be read; nothing where nobody asked for it.
     pub inventory: Result<Inventory, String>,
+}
+
+impl TargetCluster {
+    /// The kinds that a mapping has there, each in one version: in that of its document as long as that writes it. Who only looks
+    /// or deletes goes by one that is served.
+    pub fn kinds_of(&self, mapping: &Mapping, phase: Phase) -> BTreeSet<&Kind> {
+        let is_written = |kind: &Kind| phase == Phase::Active && mapping.makes(kind);
+        let mut all: Vec<_> = self.kinds.iter().collect();
+        all.sort_by_key(|(kind, served)| (!is_written(kind), served.is_err(), !mapping.makes(kind)));
+        let mut seen: BTreeSet<&Kind> = BTreeSet::new();
+        for (kind, _) in all {
+            if is_written(kind) || !seen.iter().any(|one| one.is_same_in_any_version(kind)) {
+                seen.insert(kind);
+            }
+        }
+        seen
+    }
 }
 
 /// Objects by kind, those of a kind in the order of their namespaces: what a source has is found without a look at all others.
@@ -364,16 +382,24 @@ impl Surveyor {
         let label = format!("{}={}", marks::MAPPING, self.writer(mapping).label());
         let (mut kinds, mut standing) = (BTreeMap::new(), BTreeMap::new());
         let past = inventory.iter().flat_map(|inventory| &inventory.kinds);
-        for kind in mapping.objects.iter().map(|rule| &rule.kind).chain(past) {
-            if kind.side == Side::Source || kinds.contains_key(kind) {
+        let named = mapping.objects.iter().map(|rule| &rule.kind).chain(past);
+        let mut open: Vec<Kind> = named.filter(|kind| kind.side == Side::Target).cloned().collect();
+        while let Some(kind) = open.pop() {
+            if kinds.contains_key(&kind) {
                 continue;
             }
-            let found = served(&endpoint, kind).await.map_err(|why| why.to_string());
+            let found = served(&endpoint, &kind).await;
             if let Ok(served) = &found {
                 let objects = items(&endpoint, &served.resource, Some(&label)).await?;
                 standing.insert(kind.clone(), by_namespace(objects));
             }
-            kinds.insert(kind.clone(), found);
+            if let Err(Unserved::Missing(_)) = found {
+                let plural = inventory.iter().find_map(|store| store.plural(&kind)).unwrap_or_else(|| kind.plural());
+                if let Ok(Some(version)) = other_version(&endpoint, &kind.resource(&plural)).await {
+                    open.push(Kind::new(kind.group.clone(), version, kind.kind.clone()));
+                }
+            }
+            kinds.insert(kind, found.map_err(|why| why.to_string()));
         }
         Ok(TargetCluster { endpoint, identity, kinds, standing, inventory })
     }

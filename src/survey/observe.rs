@@ -122,7 +122,8 @@ impl Scene<'_> {
         let former = target.inventory.iter().flat_map(|store| &store.placements);
         let former: Vec<_> = former.filter_map(|text| placement::rule(text)).map(Arc::new).collect();
         observed.target.places = render::namespaces(mapping, &former, &observed);
-        let there = standing_in(&target.standing, &observed.target.places);
+        let kinds = target.kinds_of(mapping, observed.phase);
+        let there = standing_in(&target.standing, &observed.target.places).filter(|(at, _)| kinds.contains(&at.kind));
         observed.objects = there.filter_map(|(at, object)| observed.recognize(&at, object)).collect();
         let used = observed.objects.iter().map(|one| one.reference.namespace.clone());
         observed.target.namespaces = used.filter(|namespace| observed.target.places.contains(namespace)).collect();
@@ -230,7 +231,8 @@ type Followed = (Vec<Imagined>, Option<Reasons>);
 
 fn known(mapping: &Mapping, target: &TargetCluster) -> Kinds {
     let served = |served: &Result<_, String>| served.as_ref().map(drop).map_err(Reason::unseen);
-    let kinds = target.kinds.iter().map(|(kind, found)| (kind.clone(), served(found)));
+    let kinds = target.kinds_of(mapping, Phase::of(mapping.mode)).into_iter();
+    let kinds = kinds.map(|kind| (kind.clone(), served(&target.kinds[kind])));
     let kinds = kinds.chain(beside(mapping).into_iter().map(|kind| (kind.clone(), Ok(()))));
     Kinds(kinds.collect())
 }

@@ -10,7 +10,7 @@ use crate::mapping::{Mapping, placement};
 use crate::multicluster::RequestError;
 use crate::object::marks::{self, Origin, Reference};
 use crate::object::{Key, has_finalizer, metadata, with_namespace};
-use crate::plan::{Cause, TargetObject, render};
+use crate::plan::{Cause, Phase, TargetObject, render};
 
 /// An object that carries a true self mark of the engine and the mapping.
 #[derive(Debug, Clone)]
@@ -65,9 +65,12 @@ pub async fn orphans(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> R
     let plans: Plans<'_> = rehearsed.iter().map(|one| (&one.key, one)).collect();
     let writer = surveyor.writer(mapping);
     let in_use: BTreeSet<&String> = rehearsed.iter().flat_map(|one| &one.uses.places).collect();
-    let written: BTreeSet<&Reference> = rehearsed.iter().flat_map(written).collect();
+    let mut written: Vec<&Reference> = rehearsed.iter().flat_map(written).collect();
+    written.sort_by(|one, other| one.order_in_any_version(other));
+    let is_written = |at: &Reference| written.binary_search_by(|one| one.order_in_any_version(at)).is_ok();
+    let kinds = target.kinds_of(mapping, Phase::DeletionsOnly);
     let mut orphans = Vec::new();
-    for object in owned(target, |reference, _| !written.contains(reference)) {
+    for object in owned(target, |at, _| kinds.contains(&at.kind) && !is_written(at)) {
         let namespace = &object.reference.namespace;
         let origin = marks::origin(&writer, &object.object, &object.reference);
         let found = match &origin {

@@ -15,7 +15,7 @@ use crate::engine::target::is_removed;
 use crate::mapping::{Kind, Mapping, ProviderKind, Resource, Side, SourceClusters};
 use crate::multicluster::Endpoint;
 use crate::object::marks::{self, Origin, Writer};
-use crate::plan::TargetObject;
+use crate::plan::{Phase, TargetObject};
 
 /// What is left of a mapping at one moment.
 #[derive(Default)]
@@ -132,7 +132,8 @@ impl Surveyor {
         let endpoint = self.endpoint_of(name).await?;
         let target = self.target_of(mapping, endpoint, Ok(store.clone())).await?;
         let mut unseen = Vec::new();
-        for (kind, why) in target.kinds.iter().filter_map(|(kind, served)| Some((kind, served.as_ref().err()?))) {
+        for kind in target.kinds_of(mapping, Phase::DeletionsOnly) {
+            let Err(why) = &target.kinds[kind] else { continue };
             // Where no state store names a kind, nobody knows whether it was served.
             let by_name = || (!store.kinds.contains(kind)).then(|| kind.plural());
             let plural = store.plural(kind).or_else(by_name);
@@ -153,7 +154,8 @@ impl Surveyor {
         clusters: &[(Resource, SourceCluster)],
     ) -> Vec<Remnant> {
         let writer = self.writer(mapping);
-        let all = owned(target, |_, _| true).into_iter().filter_map(|object| {
+        let kinds = target.kinds_of(mapping, Phase::DeletionsOnly);
+        let all = owned(target, |at, _| kinds.contains(&at.kind)).into_iter().filter_map(|object| {
             let origin = owner(&writer, &object)?;
             let resource = target.kinds.get(&object.reference.kind)?.as_ref().ok()?.resource.clone();
             let is_elsewhere = origin.as_ref().is_some_and(|origin| {

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sync_engine::object::metadata;
-use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault, Options, Sandbox, Verb};
+use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault, Options, Sandbox, Verb, anything, definition};
 
 use super::scene::{CONFIG_MAPS, Scene, THINGS};
 use super::shown_in;
@@ -39,6 +39,8 @@ const SECRETS: ApiRef<'_> = ApiRef { cluster: "", resource: "secrets.v1" };
 const NAMESPACES: ApiRef<'_> = ApiRef { cluster: "", resource: "namespaces.v1" };
 const LEASES: ApiRef<'_> = ApiRef { cluster: "", resource: "leases.v1.coordination.k8s.io" };
 
+const DEFINITIONS: ApiRef<'_> = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
+
 /// What the engine is told beside its mappings and targets.
 const FLAGS: [&str; 6] =
     ["--connection", "edge=ROOT/edge", "--directory", "fleet=ROOT/fleet", "--leader-elect", "lease"];
@@ -48,6 +50,8 @@ impl Scene {
     async fn behind(mapping: &str, flags: &[&str]) -> Self {
         let claims = ["configmaps", "secrets"].map(|resource| Claim { group: "", resource });
         let left = Self::set(mapping, &[THINGS], &claims, &claims).await;
+        let widgets = definition("widgets.v1.example.com", "Widget", &anything());
+        left.target.create(DEFINITIONS, &widgets).expect("a definition");
         ["a", "b"].iter().for_each(|name| left.thing(name, json!({})));
         let engine = left.engine(&[&FLAGS, flags].concat());
         tokio::task::block_in_place(|| {
@@ -180,6 +184,43 @@ async fn delete_leaves_nothing_of_the_engine() {
     stderr:
     there is no state store of engine main in the namespace sync-engine of the connections edge, kcp, target
     ");
+}
+
+/// Nobody need serve the version again in which they were written. What writes them says that it is not served.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_of_a_version_that_is_gone_are_seen_once_in_the_one_that_is_served() {
+    let widget = "    - id: widget\n      template: {apiVersion: example.com/v1, kind: Widget, spec: {size: big}}\n";
+    let mapping = MAPPING.replace("    - id: login\n", &format!("{widget}    - id: login\n"));
+    let left = Scene::behind(&mapping, &[]).await;
+    let widgets = |version: &str| format!("widgets.{version}.example.com");
+    let defined = left.target.get(DEFINITIONS, "", "widgets.example.com").expect("a definition");
+    let serve = |first: bool| {
+        let [mut v1, mut v2] = ["v1", "v2"].map(|_| defined["spec"]["versions"][0].clone());
+        (v1["served"], v1["storage"], v2["name"]) = (first.into(), false.into(), "v2".into());
+        let versions = json!({"spec": {"versions": [v1, v2]}});
+        left.target.merge(DEFINITIONS, "", "widgets.example.com", &versions).expect("its versions");
+    };
+    // As in the middle of a release to the other version.
+    serve(true);
+    let store = left.target.get(CONFIG_MAPS, "sync-engine", "main.things").expect("a state store");
+    let kinds = format!("{}\nexample.com/v2 Widget", store["data"]["kinds"].as_str().expect("kinds").trim_end());
+    left.target.merge(CONFIG_MAPS, "sync-engine", "main.things", &json!({"data": {"kinds": kinds}})).expect("kinds");
+    let planned = "exit 0\nmapping things: delete 7 objects, release 2 sources (target)\n";
+    assert!(left.uninstall(&["--delete"]).starts_with(planned));
+    let store = json!({"data": {"kinds": store["data"]["kinds"]}});
+    left.target.merge(CONFIG_MAPS, "sync-engine", "main.things", &store).expect("kinds");
+
+    serve(false);
+    assert!(left.uninstall(&["--delete"]).starts_with(planned));
+    let diff = left.said(&["diff", "ROOT/maps"], &[]);
+    assert!(diff.contains("Widget (example.com/v1) is not served there") && !diff.contains("delete "), "{diff}");
+    left.kcp.merge(left.things(), "default", "a", &json!({"metadata": {"finalizers": []}})).expect("released");
+    left.kcp.delete(left.things(), "default", "a").expect("deleted");
+    let orphans = left.said(&["orphans", "ROOT/maps", "--reason", "SourceMissing", "--delete", "--yes"], &[]);
+    assert!(orphans.starts_with("exit 0\n") && orphans.contains("Widget ") && !orphans.contains("served"), "{orphans}");
+    assert_eq!(left.target.list(ApiRef { cluster: "", resource: &widgets("v2") }).len(), 1);
+    assert_eq!(left.uninstall(&["--delete", "--yes"]), nothing_left("delete 4 objects, release 1 source (target)"));
+    assert_eq!(left.target.list(ApiRef { cluster: "", resource: &widgets("v2") }), Vec::<Value>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,6 +12,7 @@ use crate::cli::{inputs, progress, sources};
 use crate::engine::consumer_schema::ConsumerSchemas;
 use crate::mapping::Mapping;
 use crate::object::has_finalizer;
+use crate::plan::Phase;
 use crate::release::{Effect, Followed, Now, Rehearsal};
 use crate::survey::orphans::{Orphan, orphans};
 use crate::survey::{Rehearsed, Surveyor, Whole};
@@ -31,7 +32,7 @@ async fn of_mapping(
     mapping: &Mapping,
 ) -> anyhow::Result<Vec<Change>> {
     let whole = surveyor.whole(schemas, mapping).await?;
-    say_unread(surveyor, mapping, &whole.target);
+    say_unread(surveyor, mapping, &whole.target, Phase::of(mapping.mode));
     let release = told(surveyor, schemas, mapping, &whole).await?;
     change::of_mode(mapping).iter().chain(&release).for_each(|told| progress::say(told));
     // One target was looked at, and to the plan the others are no clusters.
@@ -80,7 +81,8 @@ async fn told(
     // Sources of a namespace can share a copy.
     let beside = whole.rehearsed.iter().flat_map(|one| one.beside.iter().map(move |at| (&one.key.cluster, at)));
     let copies = beside.collect::<BTreeSet<_>>().len();
-    release.objects = whole.target.standing.values().map(Vec::len).sum::<usize>() + copies;
+    let kinds = whole.target.kinds_of(mapping, Phase::of(mapping.mode)).into_iter();
+    release.objects = kinds.filter_map(|kind| whole.target.standing.get(kind)).map(Vec::len).sum::<usize>() + copies;
     let held = release.excess(&in_force.release);
     let held = held.map(|why| format!("\nmapping `{}`: the engine would hold this: {why}", mapping.name));
     Ok(Some(format!("mapping `{}`: {release}{}", mapping.name, held.unwrap_or_default())))
