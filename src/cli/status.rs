@@ -33,7 +33,7 @@ Without --reason or --mapping, the verb shows the mappings, and what is to be do
 the sources that are not in sync. Of several replicas, ask the one that leads: any other one names it, and lists no sources (exit \
 code 3).
 
-Exit codes: 0 everything is in sync; 1 something is not; 2 usage error; 3 no engine answers.";
+Exit codes: 0 everything is in sync; 1 something is not; 2 usage error; 3 no engine answers, or it has no such mapping.";
 
 /// Flags of `status`.
 #[derive(Debug, Clone, Args)]

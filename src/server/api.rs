@@ -248,7 +248,11 @@ pub(super) async fn sources(State(shared): State<Shared>, RawQuery(query): RawQu
     if let Some(refusal) = of_standby(&shared) {
         return refusal;
     }
-    let known = shared.instruments.status.sources();
+    let (known, latest) = (shared.instruments.status.sources(), shared.instruments.status.latest());
+    let is_known = |mapping: &String| latest.mappings.iter().any(|one| one.name == *mapping);
+    if let Some(mapping) = filter.mapping.as_ref().filter(|mapping| !is_known(mapping)) {
+        return no_mapping(&latest, mapping);
+    }
     let is_meant = |one: &&Arc<dyn Sources>| filter.mapping.as_ref().is_none_or(|mapping| mapping == one.mapping());
     json(&page(known.iter().filter(is_meant).flat_map(|one| one.not_synced()).collect(), &filter))
 }
@@ -273,8 +277,7 @@ pub(super) async fn source(
     let status = &shared.instruments.status;
     let latest = status.latest();
     let Some(of) = latest.mappings.iter().find(|one| one.name == mapping) else {
-        let known: Vec<&str> = latest.mappings.iter().map(|one| one.name.as_str()).collect();
-        return not_found(&format!("there is no mapping `{mapping}`; this engine has: {}", known.join(", ")));
+        return no_mapping(&latest, mapping);
     };
     if let Some(refusal) = of_standby(&shared) {
         return refusal;
@@ -326,6 +329,11 @@ pub(super) async fn object(State(shared): State<Shared>, Path(key): Path<String>
 fn of_standby(shared: &Shared) -> Option<Response> {
     let leader = shared.instruments.status.leader().filter(Leader::is_standby)?;
     Some((StatusCode::CONFLICT, format!("{}; ask the leader\n", leader.words())).into_response())
+}
+
+fn no_mapping(latest: &Status, mapping: &str) -> Response {
+    let known: Vec<&str> = latest.mappings.iter().map(|one| one.name.as_str()).collect();
+    not_found(&format!("there is no mapping `{mapping}`; this engine has: {}", known.join(", ")))
 }
 
 fn not_found(why: &str) -> Response {

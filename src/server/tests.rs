@@ -167,7 +167,8 @@ impl api::Sources for Unsettled {
 #[tokio::test]
 async fn programs_ask_for_the_status_and_for_sources_that_are_not_in_sync() {
     let shared = shared();
-    shared.instruments.status.publish(api::Status { engine: "main".to_owned(), ..api::Status::default() });
+    let mappings = vec![running("one"), running("two")];
+    shared.instruments.status.publish(api::Status { engine: "main".to_owned(), mappings, ..api::Status::default() });
     let known: [Arc<dyn api::Sources>; 2] = [Arc::new(Unsettled("one")), Arc::new(Unsettled("two"))];
     shared.instruments.status.ask(known.iter().map(Arc::downgrade).collect());
     shared.instruments.health.set("connection target", Condition::waiting("refused"));
@@ -178,6 +179,8 @@ async fn programs_ask_for_the_status_and_for_sources_that_are_not_in_sync() {
     let found: Vec<_> = page.items.iter().map(|source| (source.of.mapping.as_str(), source.of.name.as_str())).collect();
     assert_eq!((found, page.next), (vec![("two", "b")], None));
     assert_eq!(ask(&shared, "GET", "/api/v1/sources?reasons=Refused").await.code, 400);
+    let unknown = ask(&shared, "GET", "/api/v1/sources?mapping=three").await;
+    assert_eq!((unknown.code, &*unknown.body), (404, "there is no mapping `three`; this engine has: one, two\n"));
 }
 
 #[tokio::test]
