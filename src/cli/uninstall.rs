@@ -117,8 +117,8 @@ pub(super) fn uninstall(arguments: &UninstallArguments) -> anyhow::Result<Exit> 
     let mut surveyor = arguments.connections.surveyor_of(&arguments.which, &mappings)?;
     surveyor.machine = arguments.machine.given()?;
     let schemas = ConsumerSchemas::new(Schemas::default());
-    let stores = BTreeMap::new();
-    ask(async { Verb { arguments, surveyor, schemas, stores, lost: None, left: Vec::new() }.run().await })
+    let (stores, unread) = Default::default();
+    ask(async { Verb { arguments, surveyor, schemas, stores, unread, lost: None, left: Vec::new() }.run().await })
 }
 
 struct Verb<'a> {
@@ -127,6 +127,8 @@ struct Verb<'a> {
     schemas: ConsumerSchemas,
     /// What the state stores of each mapping say together, and on which connections they are.
     stores: BTreeMap<String, (Inventory, BTreeSet<String>)>,
+    /// The connections whose state stores cannot be read, and why.
+    unread: BTreeMap<String, String>,
     /// The lost target, and what answers there.
     lost: Option<(String, Found)>,
     /// What is left, and why; with the mapping, where it is of one.
@@ -229,10 +231,12 @@ impl Verb<'_> {
                 Ok(found) => {
                     found.into_iter().for_each(|one| self.remember(one, name.clone()));
                 }
-                // Of a cluster that has sources alone, nobody need see ConfigMaps.
-                Err(why) if *name != self.surveyor.home && matches!(why.code(), Some(403 | 404)) => {}
                 Err(why) => {
-                    self.left.push((None, format!("connection `{name}`: the state stores cannot be read: {why}")))
+                    // Of a cluster that has sources alone, nobody need see ConfigMaps.
+                    if *name == self.surveyor.home || !matches!(why.code(), Some(403 | 404)) {
+                        self.left.push((None, format!("connection `{name}`: the state stores cannot be read: {why}")));
+                    }
+                    self.unread.insert(name.clone(), why.to_string());
                 }
             }
         }
@@ -303,10 +307,17 @@ impl Verb<'_> {
         let of_document = mapping.named_targets().into_iter().chain(home).map(str::to_owned);
         let all = of_document.chain(store.targets.clone()).chain(at);
         let targets = all.filter(|name| !self.is_gone(name)).collect();
-        if !self.arguments.former {
-            return self.surveyor.remains(mapping, &store, &targets).await;
+        let looked_for = if self.arguments.former { store.former_alone() } else { store.clone() };
+        let mut remains = self.surveyor.remains(mapping, &looked_for, &targets).await;
+        for (name, why) in &self.unread {
+            // What former documents made there, and where, its state store alone tells.
+            if remains.targets.remove(name).is_some() {
+                remains.unseen.push(format!("target `{name}`: the state stores cannot be read: {why}"));
+            }
         }
-        let mut remains = self.surveyor.remains(mapping, &store.former_alone(), &targets).await;
+        if !self.arguments.former {
+            return remains;
+        }
         let is_served_there = |origin: &Origin| {
             let mut there = remains.clusters.iter().filter(|(resource, _)| resource.group_plural() == origin.resource);
             origin.resource != store.source.resource || there.any(|(_, cluster)| cluster.identity == origin.cluster)

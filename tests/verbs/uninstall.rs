@@ -416,6 +416,26 @@ async fn a_target_that_is_away_keeps_its_sources() {
     assert_eq!(left.of_engine(), Vec::<String>::new());
 }
 
+/// Its state store may name kinds and namespaces that the document has no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_whose_state_store_cannot_be_read_keeps_its_sources() {
+    let left = Scene::behind(&of_two_targets(), &[]).await;
+    left.edge.faults().inject(|call| {
+        let is_store = call.resource == "configmaps" && call.verb == Verb::List && call.namespace == "sync-engine";
+        is_store.then(|| Fault::Refuse(Failure::status(403, "Forbidden", "not these ConfigMaps")))
+    });
+    let planned = left.uninstall(&["--delete"]);
+    let why = "target `edge`: the state stores cannot be read: ";
+    assert!(planned.starts_with("exit 1\n") && planned.contains(&format!("  leave {why}")), "{planned}");
+    let said = left.uninstall(&["--delete", "--yes"]);
+    assert!(said.starts_with("exit 1\n") && said.contains(&format!("  mapping things: {why}")), "{said}");
+    let finalizers = |name: &str| left.source(name)["metadata"]["finalizers"].clone();
+    assert_eq!((finalizers("a"), finalizers("b")), (Value::Null, json!(["sync-engine.dev/main.things"])));
+    left.edge.faults().clear();
+    assert!(left.uninstall(&["--delete", "--yes"]).ends_with("left: nothing\n"));
+    assert_eq!(left.of_engine(), Vec::<String>::new());
+}
+
 /// No connection leads to the targets: a provider does, and files say which.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_targets_of_a_fleet_are_found_by_the_files() {
