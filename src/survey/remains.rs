@@ -68,8 +68,18 @@ impl Surveyor {
 
     async fn see_sources(&self, mapping: &Mapping, store: &Inventory, remains: &mut Remains) {
         let (mut seen, mut places) = (Vec::new(), BTreeSet::new());
-        let recorded = documents(store).filter_map(|(source, text)| Some((compiled(text)?, Some(source))));
-        let recorded: Vec<_> = recorded.collect();
+        let mut recorded = Vec::new();
+        for (source, text) in documents(store) {
+            match compiled(text) {
+                Some(document) => recorded.push((document, Some(source))),
+                // A file may stand for the last one.
+                None if *text == *store.document => {}
+                None => remains.unseen.push(format!(
+                    "the sources of {}: this version cannot use their document in the state store",
+                    source.resource
+                )),
+            }
+        }
         // Where no state store tells of the mapping, its file does.
         let file = recorded.is_empty().then_some((mapping, None));
         // The last document first: an APIExport that was created anew is the one that it names.

@@ -308,6 +308,12 @@ async fn the_sources_of_another_export_are_no_sources_of_the_mapping() {
     let former =
         json!([{"source": serde_json::from_str::<Value>(&other).expect("JSON"), "document": MAPPING}]).to_string();
     let both = json!({"data": {"source": source, "former": former}});
+    // Nor can this version read its document: its sources may carry the finalizer.
+    let unusable = json!({"data": {"source": source, "former": former.replace("kind: Mapping", "kind: Other")}});
+    left.target.merge(CONFIG_MAPS, stores.0, stores.1, &unusable).expect("a former source");
+    let planned = left.uninstall(&["--release"]);
+    let why = "  leave the sources of things.example.com: this version cannot use their document in the state store\n";
+    assert!(planned.starts_with("exit 1\n") && planned.contains(why), "{planned}");
     left.target.merge(CONFIG_MAPS, stores.0, stores.1, &both).expect("a former source");
     assert!(left.uninstall(&["--release", "--yes"]).ends_with("left: nothing\n"));
     assert_eq!(left.of_engine(), Vec::<String>::new());
