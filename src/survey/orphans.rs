@@ -69,7 +69,7 @@ pub async fn orphans(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> R
     written.sort_by(|one, other| one.order_in_any_version(other));
     let is_written = |at: &Reference| written.binary_search_by(|one| one.order_in_any_version(at)).is_ok();
     let kinds = target.kinds_of(mapping, Phase::DeletionsOnly);
-    let mut orphans = Vec::new();
+    let (mut orphans, mut may_use) = (Vec::new(), BTreeSet::new());
     for object in owned(target, |at, _| kinds.contains(&at.kind) && !is_written(at)) {
         let namespace = &object.reference.namespace;
         let origin = marks::origin(&writer, &object.object, &object.reference);
@@ -91,11 +91,19 @@ pub async fn orphans(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> R
             // A copy of an owned object is not owned.
             None => None,
         };
+        // A source that cannot be seen may use what is shared beside its objects: its workspace may give their namespace.
+        let is_unseen = |reason| matches!(reason, OrphanReason::ClusterUnseen | OrphanReason::OtherNamespace);
+        if origin.is_some() && found.as_ref().is_none_or(|(reason, _)| is_unseen(*reason)) {
+            may_use.insert(namespace.clone());
+        }
         if let Some((reason, why)) = found {
             let path = marks::annotation(&object.object, marks::WORKSPACE).map(str::to_owned);
             orphans.push(Orphan { object, origin, path, reason, why });
         }
     }
+    orphans.retain(|one: &Orphan| {
+        one.reason != OrphanReason::NotShared || !may_use.contains(&one.object.reference.namespace)
+    });
     orphans.sort_by(|one, other| one.object.reference.cmp(&other.object.reference));
     Ok(orphans)
 }

@@ -330,6 +330,22 @@ async fn nothing_is_deleted_without_the_state_store() {
     assert_eq!(scene.left(), before);
 }
 
+/// A wrong kubeconfig of kcp looks the same as a workspace that has left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_shared_stays_beside_an_object_whose_source_is_out_of_sight() {
+    let scene = Scene::of_two_consumers().await;
+    scene.remember();
+    scene.make(&made("lost", (&scene.globex, "lost", "u")));
+    scene.made_for_all(&scene.placed_of(&scene.globex), "common");
+    scene.kcp.unbind(&scene.globex, "things").expect("unbound");
+    let delete = |reason: &str| scene.orphans(&["--reason", reason, "--delete", "--yes"]);
+    assert_eq!(delete("NotShared"), NONE);
+    assert!(delete("ClusterUnseen").starts_with("exit 0\n"));
+    assert_eq!(scene.left(), ["common"]);
+    assert!(delete("NotShared").starts_with("exit 0\n"));
+    assert_eq!(scene.left(), Vec::<String>::new());
+}
+
 /// The verb looks at one orphan again before it acts: here the source has come back in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_source_that_came_back_asks_for_its_objects_again() {
