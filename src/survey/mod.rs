@@ -300,7 +300,8 @@ impl Surveyor {
                 traits: Traits::default(),
                 sources: Vec::new(),
             };
-            for Bound { cluster: name, binding, engaged } in bindings(&everywhere, export).await.into_iter().flatten() {
+            let bindings = bindings(&everywhere, export).await?.into_iter().flatten();
+            for Bound { cluster: name, binding, engaged } in bindings {
                 let cluster = clusters.entry(name.clone()).or_insert_with(|| cluster(name));
                 cluster.path = cluster.path.take().or(binding.workspace_path());
                 cluster.engaged |= engaged;
@@ -323,7 +324,7 @@ impl Surveyor {
     pub async fn claims(&self, export: &ApiExportRef) -> Result<Option<BTreeMap<String, Claims>>, Unseen> {
         let mut claims = BTreeMap::new();
         for shard in self.shards(export).await? {
-            let Some(bindings) = bindings(&shard.at("/clusters/*"), export).await else { return Ok(None) };
+            let Ok(Some(bindings)) = bindings(&shard.at("/clusters/*"), export).await else { return Ok(None) };
             for Bound { cluster, binding, .. } in bindings.into_iter().filter(|one| one.engaged) {
                 claims.insert(binding.workspace_path().unwrap_or_else(|| cluster.to_string()), binding.claims());
             }
@@ -418,10 +419,14 @@ struct Bound {
     engaged: bool,
 }
 
-/// The workspaces that bind something. `None`: bindings cannot be read.
-async fn bindings(everywhere: &Endpoint, export: &ApiExportRef) -> Option<Vec<Bound>> {
+/// The workspaces that bind something. `None`: nobody lets us read bindings.
+async fn bindings(everywhere: &Endpoint, export: &ApiExportRef) -> Result<Option<Vec<Bound>>, RequestError> {
     for resource in kcp::bindings() {
-        let Ok(bindings) = items(everywhere, &resource, None).await else { continue };
+        let bindings = match items(everywhere, &resource, None).await {
+            Ok(bindings) => bindings,
+            Err(error) if error.retryable() => return Err(error),
+            Err(_) => continue,
+        };
         let read = |document: Value| {
             let leaving = is_deleting(&document);
             let binding: Binding = serde_json::from_value(document).ok()?;
@@ -429,9 +434,9 @@ async fn bindings(everywhere: &Endpoint, export: &ApiExportRef) -> Option<Vec<Bo
             let engaged = binding.binds(&export.name, None) && (binding.is_bound() || leaving);
             Some(Bound { cluster, binding, engaged })
         };
-        return Some(bindings.into_iter().filter_map(read).collect());
+        return Ok(Some(bindings.into_iter().filter_map(read).collect()));
     }
-    None
+    Ok(None)
 }
 
 /// In the order of their namespaces.

@@ -9,7 +9,7 @@ use sync_engine::mapping::{Kind, Resource};
 use sync_engine::multicluster::connection::{Connection, ConnectionSource, ConnectionSpec};
 use sync_engine::object::marks::{self, Origin, Owner, Reference, Writer};
 use sync_engine::object::metadata;
-use sync_engine::sandbox::{ApiRef, Claim};
+use sync_engine::sandbox::{ApiRef, Claim, Failure, Fault, Verb};
 use sync_engine::survey::Surveyor;
 use sync_engine::survey::orphans::orphans;
 
@@ -327,6 +327,20 @@ async fn nothing_is_deleted_without_the_state_store() {
     scene.target.delete(CONFIG_MAPS, "sync-engine", "main.things").expect("deleted");
     let said = scene.orphans(&["--reason", "SourceMissing", "--delete", "--yes"]);
     assert!(said.starts_with("exit 1\n") && said.contains("holds no state store of the mapping"), "{said}");
+    assert_eq!(scene.left(), before);
+}
+
+/// A workspace whose binding could not be read for a moment has not left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bindings_that_cannot_be_read_now_leave_no_workspace_out() {
+    let scene = Scene::with_orphans().await;
+    let before = scene.left();
+    scene.kcp.faults().inject(|call| {
+        let is_bindings = call.resource == "apibindings" && call.verb == Verb::List;
+        is_bindings.then(|| Fault::Refuse(Failure::status(500, "InternalError", "not now")))
+    });
+    let said = scene.orphans(&["--reason", "ClusterUnseen", "--delete", "--yes"]);
+    assert!(said.starts_with("exit 3\n") && said.contains("not now"), "{said}");
     assert_eq!(scene.left(), before);
 }
 
