@@ -63,16 +63,19 @@ pub struct DiffArguments {
 }
 
 pub(super) fn diff(arguments: &DiffArguments) -> anyhow::Result<Exit> {
-    let changes = match &arguments.mappings[..] {
+    let (changes, is_partial) = match &arguments.mappings[..] {
         [old, new] => {
             let (changes, told) = files::changes(arguments, old, new)?;
             told.iter().for_each(|line| eprintln!("{line}"));
-            changes
+            (changes, false)
         }
         [one] => live::changes(arguments, one)?,
         _ => return Err(Usage("give one or two folders of mappings".to_owned()).into()),
     };
     terminal::print(&change::shown(&changes, arguments.output, terminal::colours()))?;
+    if changes.is_empty() && is_partial {
+        return Ok(Exit::Unchecked);
+    }
     if changes.is_empty() {
         eprintln!("no difference");
         return Ok(Exit::Success);

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::arguments::{ConnectionArguments, Format, MappingArguments, ScopeArguments, WhichArguments};
 use super::{Exit, Misconfigured, ask, inputs, progress, terminal};
 use crate::catalog::Catalog;
+use crate::engine::target::Unserved;
 use crate::mapping::{Mapping, Resource};
 use crate::multicluster::endpoint::DeleteOptions;
 use crate::multicluster::{ApiPath, Body, Endpoint, Reply, RequestError};
@@ -78,16 +79,20 @@ pub(super) fn survey<T, E: Display>(
     })
 }
 
-/// Says which target of a mapping is looked at, where there are others, and what of it cannot be read.
-pub(super) fn say_unread(surveyor: &Surveyor, mapping: &Mapping, target: &TargetCluster, phase: Phase) {
+/// Says which target of a mapping is looked at, where there are others, and what of it cannot be read. Gives whether something of
+/// the mapping may be there unseen.
+pub(super) fn say_unread(surveyor: &Surveyor, mapping: &Mapping, target: &TargetCluster, phase: Phase) -> bool {
     let (name, at) = (&mapping.name, surveyor.target_name(mapping));
     if mapping.target_rule.as_ref().is_some_and(|rule| rule.allowed.len() > 1 || rule.fleet.is_some()) {
         progress::say(&format!("mapping `{name}`: of its targets, `{at}` is looked at alone; --target names another"));
     }
-    let kinds = target.kinds_of(mapping, phase).into_iter().filter_map(|kind| target.kinds[kind].as_ref().err());
-    for why in kinds.chain(target.inventory.as_ref().err()) {
+    let kinds = target.kinds_of(mapping, phase).into_iter();
+    let unserved: Vec<_> = kinds.filter_map(|kind| target.kinds[kind].as_ref().err()).collect();
+    let store = target.inventory.as_ref().err().cloned();
+    for why in unserved.iter().map(ToString::to_string).chain(store) {
         progress::say(&format!("mapping `{name}`: target `{at}`: {why}"));
     }
+    target.inventory.is_err() || unserved.iter().any(|why| matches!(why, Unserved::Unknown(_)))
 }
 
 /// One object, and what becomes of it.

@@ -1,5 +1,6 @@
 //! `sync-engine orphans`: lists orphaned objects, and deletes or releases those that a person selects.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -66,9 +67,13 @@ fn reasons() -> impl TypedValueParser<Value = OrphanReason> {
 pub(super) fn orphans(arguments: &OrphansArguments) -> anyhow::Result<Exit> {
     let (catalog, surveyor) = if arguments.retained { arguments.open_retained()? } else { arguments.live.open()? };
     let (schemas, _) = arguments.live.from.schemas()?;
-    let verb = Verb { arguments, surveyor: &surveyor, schemas: ConsumerSchemas::new(schemas) };
+    let (schemas, is_partial) = (ConsumerSchemas::new(schemas), Cell::new(false));
+    let verb = Verb { arguments, surveyor: &surveyor, schemas, is_partial };
     let findings = survey(&catalog, async |mapping| verb.of_mapping(mapping).await)?;
     let exit = report(&findings, arguments.live.output)?;
+    if verb.is_partial.get() && exit == Exit::Success {
+        return Ok(Exit::Unchecked);
+    }
     if findings.is_empty() && arguments.object.is_empty() {
         eprintln!("no such object is orphaned");
     }
@@ -138,12 +143,14 @@ struct Verb<'a> {
     arguments: &'a OrphansArguments,
     surveyor: &'a Surveyor,
     schemas: ConsumerSchemas,
+    /// Whether there may be more than what could be read.
+    is_partial: Cell<bool>,
 }
 
 impl Verb<'_> {
     async fn of_mapping(&self, mapping: &Mapping) -> Result<Vec<Finding>, Unseen> {
         let whole = self.surveyor.whole(&self.schemas, mapping).await?;
-        warn(self.surveyor, mapping, &whole);
+        self.is_partial.set(warn(self.surveyor, mapping, &whole) || self.is_partial.get());
         let all = find(self.surveyor, mapping, &whole).await?;
         let mut findings = Vec::new();
         for orphan in all.into_iter().filter(|orphan| self.arguments.selects(orphan)) {
@@ -188,7 +195,8 @@ impl Verb<'_> {
     }
 
     async fn write(&self, mapping: &Mapping, target: &TargetCluster, object: &TargetObject) -> Result<(), String> {
-        let served = target.kinds.get(&object.reference.kind).ok_or("its kind is not served")?.as_ref()?;
+        let served = target.kinds.get(&object.reference.kind).ok_or("its kind is not served")?;
+        let served = served.as_ref().map_err(ToString::to_string)?;
         let writer = self.surveyor.writer(mapping);
         let release = match give_up(object, Evidence::Person) {
             Action::GiveUp { patch, .. } if self.arguments.release => Some(patch),
@@ -210,18 +218,20 @@ fn is_remembered(target: &TargetCluster) -> Result<(), String> {
     }
 }
 
-/// What keeps objects out of the list.
-fn warn(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) {
+/// What keeps objects out of the list. Gives whether something cannot be read.
+fn warn(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> bool {
     if mapping.is_beside() {
         progress::say(&format!("mapping `{}`: objects beside their sources are not listed", mapping.name));
     }
-    say_unread(surveyor, mapping, &whole.target, Phase::DeletionsOnly);
+    let mut is_partial = say_unread(surveyor, mapping, &whole.target, Phase::DeletionsOnly);
     for former in &whole.former {
         if let Err(why) = &former.clusters {
+            is_partial = true;
             let (name, resource) = (&mapping.name, &former.resource);
             progress::say(&format!(
                 "mapping `{name}`: objects of {resource} are left out: their sources cannot be read: {why}"
             ));
         }
     }
+    is_partial
 }

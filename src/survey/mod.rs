@@ -96,7 +96,7 @@ pub struct TargetCluster {
     /// Hash of its identity.
     pub identity: String,
     /// How the mapping's kinds are served, or why they are not; then also another version of them that is.
-    pub kinds: BTreeMap<Kind, Result<ServedKind, String>>,
+    pub kinds: BTreeMap<Kind, Result<ServedKind, Unserved>>,
     /// Objects that carry the mapping's label.
     pub standing: Standing,
     /// What the mapping's inventory says, or why it cannot be read; nothing where nobody asked for it.
@@ -400,7 +400,7 @@ impl Surveyor {
                     open.push(Kind::new(kind.group.clone(), version, kind.kind.clone()));
                 }
             }
-            kinds.insert(kind, found.map_err(|why| why.to_string()));
+            kinds.insert(kind, found);
         }
         Ok(TargetCluster { endpoint, identity, kinds, standing, inventory })
     }

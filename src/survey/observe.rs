@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{SourceCluster, Standing, Surveyor, TargetCluster, by_namespace, find, items, list};
 use crate::engine::inventory::namespaces;
+use crate::engine::target::Unserved;
 use crate::engine::{SharedUse, Use, Uses};
 use crate::mapping::schema::Schema;
 use crate::mapping::{Kind, Mapping, Mode, Side, placement};
@@ -230,7 +231,8 @@ fn beside(mapping: &Mapping) -> BTreeSet<&Kind> {
 type Followed = (Vec<Imagined>, Option<Reasons>);
 
 fn known(mapping: &Mapping, target: &TargetCluster) -> Kinds {
-    let served = |served: &Result<_, String>| served.as_ref().map(drop).map_err(Reason::unseen);
+    let served =
+        |served: &Result<_, Unserved>| served.as_ref().map(drop).map_err(|why| Reason::unseen(why.to_string()));
     let kinds = target.kinds_of(mapping, Phase::of(mapping.mode)).into_iter();
     let kinds = kinds.map(|kind| (kind.clone(), served(&target.kinds[kind])));
     let kinds = kinds.chain(beside(mapping).into_iter().map(|kind| (kind.clone(), Ok(()))));

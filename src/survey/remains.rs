@@ -149,7 +149,7 @@ impl Surveyor {
             let plural = store.plural(kind).or_else(by_name);
             // With its CustomResourceDefinition, all objects of a kind are gone.
             if !is_removed(&target.endpoint, kind, plural.as_deref()).await.unwrap_or(false) {
-                unseen.push(why.clone());
+                unseen.push(why.to_string());
             }
         }
         Ok((target, unseen))

@@ -330,6 +330,22 @@ async fn nothing_is_deleted_without_the_state_store() {
     assert_eq!(scene.left(), before);
 }
 
+/// The state store names the kinds of former documents: nobody can tell what is there of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_could_not_be_looked_at_is_not_said_to_be_in_order() {
+    let scene = Scene::of_two_consumers().await;
+    let verbs = || [scene.diff(MAPPING, &[]), scene.orphans(&[])];
+    assert_eq!(verbs().map(|said| said[..6].to_owned()), ["exit 0", "exit 0"]);
+    scene.target.faults().inject(|call| {
+        let is_store = call.resource == "configmaps" && call.verb == Verb::Get;
+        is_store.then(|| Fault::Refuse(Failure::status(403, "Forbidden", "not these ConfigMaps")))
+    });
+    for said in verbs() {
+        assert!(said.starts_with("exit 3\n") && said.contains("the mapping's state store cannot be read"), "{said}");
+        assert!(!said.contains("no difference") && !said.contains("no such object"), "{said}");
+    }
+}
+
 /// A workspace whose binding could not be read for a moment has not left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bindings_that_cannot_be_read_now_leave_no_workspace_out() {

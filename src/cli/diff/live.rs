@@ -1,5 +1,6 @@
 //! What the engine would change on live clusters now.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -17,12 +18,16 @@ use crate::release::{Effect, Followed, Now, Rehearsal};
 use crate::survey::orphans::{Orphan, orphans};
 use crate::survey::{Rehearsed, Surveyor, Whole};
 
-pub(super) fn changes(arguments: &DiffArguments, path: &Path) -> anyhow::Result<Vec<Change>> {
+/// The changes, and whether there may be more than what could be read.
+pub(super) fn changes(arguments: &DiffArguments, path: &Path) -> anyhow::Result<(Vec<Change>, bool)> {
     let catalog = inputs::sound(&[path.to_owned()])?;
     let (schemas, _) = inputs::schemas(arguments.schemas.as_deref(), &arguments.mappings)?;
     let surveyor = arguments.connections.surveyor_of(&arguments.which, &catalog)?;
     let schemas = ConsumerSchemas::new(schemas);
-    survey(&catalog, async |mapping| of_mapping(arguments, &surveyor, &schemas, mapping).await)
+    let is_partial = Cell::new(false);
+    let changes =
+        survey(&catalog, async |mapping| of_mapping(arguments, &surveyor, &schemas, mapping, &is_partial).await)?;
+    Ok((changes, is_partial.get()))
 }
 
 async fn of_mapping(
@@ -30,9 +35,12 @@ async fn of_mapping(
     surveyor: &Surveyor,
     schemas: &ConsumerSchemas,
     mapping: &Mapping,
+    is_partial: &Cell<bool>,
 ) -> anyhow::Result<Vec<Change>> {
     let whole = surveyor.whole(schemas, mapping).await?;
-    say_unread(surveyor, mapping, &whole.target, Phase::of(mapping.mode));
+    if say_unread(surveyor, mapping, &whole.target, Phase::of(mapping.mode)) {
+        is_partial.set(true);
+    }
     let release = told(surveyor, schemas, mapping, &whole).await?;
     change::of_mode(mapping).iter().chain(&release).for_each(|told| progress::say(told));
     // One target was looked at, and to the plan the others are no clusters.
