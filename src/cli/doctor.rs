@@ -24,9 +24,10 @@ For example: sync-engine doctor --kcp-kubeconfig kcp.kubeconfig --target-kubecon
              kubectl exec deploy/sync-engine -- /sync-engine doctor
 
 The verb reads the clusters and writes nothing. For each mapping, it looks for the APIExport, its endpoint slice and permission \
-claims, the rights and the kinds, and sends the objects of one source as a server-side dry run. Then it looks at the versions and \
-clocks of the servers, at credentials that end within 24 hours, at claims that workspaces have not accepted, and at state stores \
-that hold other documents than the files. It does not look at the rights that flags of `run` need, on Leases and Events.
+claims, the rights and the kinds (on a fleet of targets, on its first cluster), and sends the objects of one source as a \
+server-side dry run. Then it looks at the versions and clocks of the servers, at credentials that end within 24 hours, at claims \
+that workspaces have not accepted, and at state stores that hold other documents than the files. It does not look at the rights \
+that flags of `run` need, on Leases and Events.
 
 Each finding has a code: `sync-engine explain CODE` explains it.
 

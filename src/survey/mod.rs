@@ -345,9 +345,9 @@ impl Surveyor {
         }
     }
 
-    /// The target of a mapping, with what of the mapping stands there; of a fleet, its first cluster.
-    pub async fn target(&self, mapping: &Mapping) -> Result<TargetCluster, Unseen> {
-        let endpoint = self.endpoint_of(self.target_name(mapping)).await?;
+    /// A target of a mapping, with what of the mapping stands there; of a fleet, its first cluster.
+    pub async fn target(&self, mapping: &Mapping, name: &str) -> Result<TargetCluster, Unseen> {
+        let endpoint = self.endpoint_of(name).await?;
         self.target_of(mapping, endpoint, Ok(Inventory::default())).await
     }
 

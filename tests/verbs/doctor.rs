@@ -13,6 +13,8 @@ use sync_engine::sandbox::{
 
 use super::diff::UNREACHABLE;
 use super::live::Live;
+use super::orphans::MAPPING;
+use super::scene::{self, Scene};
 use super::{directory, read, shown_in};
 
 /// Without what differs from one run to the next.
@@ -241,6 +243,23 @@ async fn what_the_live_export_publishes_takes_no_claim() {
     let said = practice.shown_of(&GADGETS.replace("kind: Gadget", "kind: Gizmo"), &["--schemas", &schemas]);
     let lacks = "the APIExport `things` does not claim get, list, watch, create, patch, delete of `gizmos`";
     assert!(said.contains("SE0805") && said.contains(lacks), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_target_that_a_mapping_names_is_asked_for_its_kinds() {
+    let mapping = MAPPING
+        .replace("  objects:", "  targets: {allowed: [target, edge]}\n  objects:")
+        .replace("{apiVersion: v1, kind: ConfigMap, data: {size: big}}", "{apiVersion: example.com/v1, kind: Widget}");
+    let scene = Scene::set(&mapping, &[scene::THINGS], &[], &[]).await;
+    let crds = ApiRef { cluster: "", resource: "customresourcedefinitions.v1.apiextensions.k8s.io" };
+    let widgets = definition("widgets.v1.example.com", "Widget", &anything());
+    let doctor = || scene.said(&["doctor", "ROOT/maps"], &["--connection", "edge=ROOT/edge"]);
+    scene.edge.create(crds, &widgets).expect("a definition");
+    let said = doctor();
+    let lacks = "error[SE0807]: target `target`: Widget (example.com/v1) is not served there";
+    assert!(said.starts_with("exit 1\n") && said.contains(lacks), "{said}");
+    scene.target.create(crds, &widgets).expect("a definition");
+    assert!(!doctor().contains("SE0807"));
 }
 
 /// Its sources and its targets are clusters of a directory.

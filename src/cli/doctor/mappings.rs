@@ -73,17 +73,24 @@ impl<'a> Visit<'a> {
             }
         }
         self.rights(mapping, &needed, &mut findings).await;
-        match self.surveyor.target(mapping).await {
-            Err(why) => findings.push(unseen(place_of(spec, "target"), &why)),
-            Ok(target) => {
-                kinds(mapping, &target, &mut findings);
-                // Which cluster of a fleet a source goes to is the source's to say.
-                let is_one = self.surveyor.connection(self.surveyor.target_name(mapping)).is_ok();
-                if findings.is_empty()
-                    && is_one
-                    && let Err(why) = self.dry_run(mapping, &target, &mut findings).await
-                {
-                    findings.push(unseen(source, &why));
+        let first = self.surveyor.target_name(mapping);
+        let mut names = vec![first];
+        if mapping.target_rule.is_some() && self.surveyor.target.is_none() {
+            names.extend(mapping.named_targets().into_iter().filter(|name| *name != first));
+        }
+        for name in names {
+            match self.surveyor.target(mapping, name).await {
+                Err(why) => findings.push(unseen(place_of(spec, "target"), &why)),
+                Ok(target) => {
+                    kinds(mapping, name, &target, &mut findings);
+                    // Which cluster of a fleet a source goes to is the source's to say.
+                    let is_one = name == first && self.surveyor.connection(name).is_ok();
+                    if findings.is_empty()
+                        && is_one
+                        && let Err(why) = self.dry_run(mapping, &target, &mut findings).await
+                    {
+                        findings.push(unseen(source.clone(), &why));
+                    }
                 }
             }
         }
@@ -195,11 +202,11 @@ impl<'a> Visit<'a> {
 }
 
 /// What the target does not serve.
-fn kinds(mapping: &Mapping, target: &TargetCluster, findings: &mut Vec<Finding>) {
+fn kinds(mapping: &Mapping, name: &str, target: &TargetCluster, findings: &mut Vec<Finding>) {
     for rule in &mapping.objects {
         let Some(Err(why)) = target.kinds.get(&rule.kind) else { continue };
         let at = template(mapping, &rule.id).and_then(|node| node.get("kind")).map_or(0..0, |node| node.headline());
-        findings.push(Finding::new("SE0807", at, format!("target `{}`: {why}", mapping.target)));
+        findings.push(Finding::new("SE0807", at, format!("target `{name}`: {why}")));
     }
 }
 
