@@ -5,8 +5,8 @@ use super::live::{Finding, Outcome};
 use super::pinned::{Pinned, pinned};
 use crate::engine::target::hashed;
 use crate::mapping::Mapping;
-use crate::multicluster::Endpoint;
 use crate::multicluster::identity::cluster_identity;
+use crate::multicluster::{Endpoint, RequestError};
 use crate::plan::{Action, Evidence, release_finalizer};
 use crate::survey::{Surveyor, Unseen};
 
@@ -14,7 +14,7 @@ use crate::survey::{Surveyor, Unseen};
 pub(super) enum Found {
     /// A cluster, with the hash of its identity.
     Cluster(String),
-    /// A server that does not say which cluster it is.
+    /// A server that does not say which cluster it is, or that nobody could ask: there is no credential for it.
     Unidentified(String),
     Nothing(String),
 }
@@ -23,8 +23,11 @@ pub(super) enum Found {
 pub(super) async fn look(target: &Endpoint) -> Found {
     match cluster_identity(target).await {
         Ok(identity) => Found::Cluster(hashed(&identity)),
-        Err(error) if error.code().is_some_and(|code| code < 500) => Found::Unidentified(error.to_string()),
-        Err(error) => Found::Nothing(error.to_string()),
+        Err(error @ (RequestError::Unreachable { .. } | RequestError::AnswerLost { .. })) => {
+            Found::Nothing(error.to_string())
+        }
+        Err(error) if error.code().is_some_and(|code| code >= 500) => Found::Nothing(error.to_string()),
+        Err(error) => Found::Unidentified(error.to_string()),
     }
 }
 
@@ -54,7 +57,7 @@ async fn abandon_source(source: &Pinned, connection: &str, found: &Found, yes: b
         }
         Found::Cluster(identity) => ("TargetChanged", format!("`{connection}` leads to {identity} now"), Ok(())),
         Found::Unidentified(why) => {
-            let refusal = "a server answers, and which cluster it is cannot be told".to_owned();
+            let refusal = "it may be there: which cluster answers cannot be told".to_owned();
             ("TargetUnidentified", why.clone(), Err(refusal))
         }
         Found::Nothing(why) => ("TargetUnreachable", why.clone(), Ok(())),

@@ -86,6 +86,9 @@ async fn a_lost_target_is_abandoned_and_a_reachable_one_is_not() {
     let stranger = scene.abandon(&target.replace(scene.target.token(), "unknown"), &["--yes"]);
     assert!(stranger.starts_with("exit 1\n") && stranger.contains("TargetUnidentified"), "{stranger}");
     assert!(scene.pin("served").1, "a server that refuses the credential is not lost");
+    let unasked = scene.abandon(&target.replace("\"token\":", "\"tokenFile\":"), &["--yes"]);
+    assert!(unasked.starts_with("exit 1\n") && unasked.contains("TargetUnidentified"), "{unasked}");
+    assert!(scene.pin("served").1, "nor is one that was not asked, for want of a credential");
     assert!(scene.abandon(UNREACHABLE, &["--yes"]).contains("TargetUnreachable"));
     assert_eq!(scene.pin("served"), (None, false), "its target cannot be reached");
 }
