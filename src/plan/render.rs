@@ -503,6 +503,7 @@ pub fn one(
     }
     let mut body = rule.template.render(scope)?;
     if rule.kind.is_secret() {
+        check_string_data(&body)?;
         encode_string_data(&mut body);
     }
     let reference = reference(rule, place, scope)?;
@@ -523,6 +524,20 @@ pub fn one(
         make_pointer(&mut body, &key_pointer(key), made.cloned().unwrap_or_else(|| json!(GENERATED)));
     }
     Ok(Rendered::Present(Desired { reference, body: Arc::new(body) }))
+}
+
+/// Servers take texts alone there; a null is an empty one.
+fn check_string_data(secret: &Value) -> Result<(), Unrendered> {
+    let is_text = |value: &Value| value.is_string() || value.is_null();
+    let wrong = match secret.get("stringData") {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(plain)) => {
+            let found = plain.iter().find(|(_, value)| !is_text(value));
+            found.map(|(key, _)| format!("stringData.{key}: it gives no text"))
+        }
+        Some(_) => Some("stringData: it gives no map".to_owned()),
+    };
+    wrong.map_or(Ok(()), |why| Err(Unrendered::Failed(why)))
 }
 
 fn key_pointer(key: &str) -> String {

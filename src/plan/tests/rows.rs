@@ -366,7 +366,7 @@ fn string_data_is_compared_as_the_data_that_servers_store() {
     let template = "        apiVersion: example.dev/v1\n        kind: Database\n        spec: ${{ source.spec }}\n";
     let at_creation = "    - id: db\n      apply: {atCreation: [/stringData/key]}\n";
     let login = edited(DATABASES, &[(template, secret), ("    - id: db\n", at_creation)]);
-    let world = steps(fresh(), &[
+    let mut world = steps(fresh(), &[
         ("created", |world| world.edit_source(|source| source["spec"] = json!({"user": "ann"})), &login,
             "in sync; add finalizer, create Namespace, create ServiceAccount, create Secret, update status; {'key':'eA==','user':'YW5u'}"),
         ("changed by somebody else, who may set the key", |world| world.edit("Secret", |object| object["data"] = json!({"user": "bWFs", "key": "eQ=="})), &login,
@@ -375,6 +375,11 @@ fn string_data_is_compared_as_the_data_that_servers_store() {
             "in sync; update Secret; {'key':'eQ=='}"),
     ], part("Secret", "/data"));
     assert_eq!(world.object("Secret").get("stringData"), None);
+    // No server takes a number there: it does not become an empty text.
+    world.edit_source(|source| source["spec"] = json!({"user": 7}));
+    let told = said(&world.settle(&login));
+    assert!(told.contains("RenderFailed: object `db`: stringData.user: it gives no text"), "{told}");
+    assert_eq!(world.object("Secret")["data"], json!({"key": "eQ=="}));
 }
 
 #[test]
