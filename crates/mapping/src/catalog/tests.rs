@@ -176,7 +176,7 @@ fn neighbours_are_left_alone() {
     world.write("all.yaml", &file(&mapping("b", "x: $.x")));
     insta::assert_snapshot!(world.write("all.yaml", &file("{{{\n")), @r#"
     mapping b: its document cannot be used or found; generation 1 keeps running
-    all.yaml:11:1: error[SE0001]: YAML reads this expression as structure (a value that begins with `{` is a mapping to YAML: write `${{ x }}`, or put a text in quotes, `"{{ x }}-text"`) [mapping `b` keeps running generation 1]
+    all.yaml:11:1: error[SE0001]: YAML reads this expression as structure (a value that begins with `{` is a map to YAML: write `${{ x }}`, or put a text in quotes, `"{{ x }}-text"`) [mapping `b` keeps running generation 1]
     "#);
     let standings: Vec<_> = ["a", "b", "c"].iter().map(|name| world.standing(name).expect("known")).collect();
     assert_eq!(standings, [(Standing::Running, 1), (Standing::KeptOnError, 1), (Standing::Running, 1)]);
@@ -651,7 +651,7 @@ fn what_the_inventory_knows() {
     // An unreadable file may hold anything: the last good version runs.
     insta::assert_snapshot!(world.write("a.yaml", "{{{"), @r#"
     mapping mongodb: its document cannot be used or found; generation 1 keeps running
-    a.yaml:1:1: error[SE0001]: YAML reads this expression as structure (a value that begins with `{` is a mapping to YAML: write `${{ x }}`, or put a text in quotes, `"{{ x }}-text"`) [mapping `mongodb` keeps running generation 1]
+    a.yaml:1:1: error[SE0001]: YAML reads this expression as structure (a value that begins with `{` is a map to YAML: write `${{ x }}`, or put a text in quotes, `"{{ x }}-text"`) [mapping `mongodb` keeps running generation 1]
     "#);
     assert_eq!(world.standing("mongodb"), Some((Standing::KeptOnError, 1)));
     // The file is good, and does not name it: deletions only, and the removal was not seen by this engine.

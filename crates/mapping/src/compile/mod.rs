@@ -153,7 +153,7 @@ fn read<T: DeserializeOwned>(root: &Arc<Node>, findings: &mut Vec<Finding>) -> O
 fn kind_of(root: &Node, findings: &mut Vec<Finding>) -> Option<&'static str> {
     if !matches!(root.value, NodeValue::Mapping(_)) {
         let message = format!(
-            "a document is a mapping with `apiVersion`, `kind`, `metadata` and `spec`; this is {}",
+            "a document is a map with `apiVersion`, `kind`, `metadata` and `spec`; this is {}",
             root.describe()
         );
         findings.push(Finding::new("SE0105", root.headline(), message));

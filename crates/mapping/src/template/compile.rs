@@ -135,7 +135,10 @@ impl<'c> Compiler<'c> {
             _ => false,
         };
         if !fits {
-            let message = format!("`$merge` takes maps; this is {}", node.describe());
+            let message = match &node.value {
+                NodeValue::Mapping(_) => "`$merge` takes maps; `$each` makes a list".to_owned(),
+                _ => format!("`$merge` takes maps; this is {}", node.describe()),
+            };
             self.refuse::<()>("SE0191", node, &message, "a map, or `${{ … }}` that gives one");
         }
     }

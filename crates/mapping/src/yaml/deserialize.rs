@@ -146,7 +146,7 @@ impl<'a> NodeDeserializer<'a> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         let NodeValue::Mapping(entries) = &self.node.value else {
-            return Err(self.mistyped(format!("a mapping with {}", quoted(fields))));
+            return Err(self.mistyped(format!("a map with {}", quoted(fields))));
         };
         if self.context.memory.borrow_mut().compared.insert(Arc::as_ptr(self.node)) {
             self.compare(entries, name, fields);
@@ -227,7 +227,7 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'_> {
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.node.value {
             NodeValue::Mapping(entries) => visitor.visit_map(Fields::new(self, entries, None)),
-            _ => Err(self.mistyped("a mapping")),
+            _ => Err(self.mistyped("a map")),
         }
         .map_err(|error| error.located(self.node))
     }

@@ -144,7 +144,7 @@ impl Node {
             }
             NodeValue::String(_) => "a string".into(),
             NodeValue::Sequence(_) => "a list".into(),
-            NodeValue::Mapping(_) => "a mapping".into(),
+            NodeValue::Mapping(_) => "a map".into(),
         }
     }
 

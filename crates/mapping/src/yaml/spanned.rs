@@ -121,7 +121,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {
             type Value = Entries<V>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a mapping")
+                f.write_str("a map")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {

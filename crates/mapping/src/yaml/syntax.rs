@@ -132,7 +132,7 @@ fn is_inside(before: &str) -> bool {
 const INSIDE: &str = "inside `[…]` and `{…}` an expression needs quotes: `[\"${{ x }}\"]`";
 
 const BEGINS_WITH_BRACES: &str =
-    "a value that begins with `{` is a mapping to YAML: write `${{ x }}`, or put a text in quotes, `\"{{ x }}-text\"`";
+    "a value that begins with `{` is a map to YAML: write `${{ x }}`, or put a text in quotes, `\"{{ x }}-text\"`";
 
 /// Where an expression starts on a line outside of quotes.
 fn unquoted_expression(line: &str) -> Option<usize> {

@@ -95,7 +95,6 @@ fn plainly(expected: &str) -> String {
         "a string" => "a text".into(),
         "a boolean" => "true or false".into(),
         "a sequence" => "a list".into(),
-        "a map" => "a mapping".into(),
         "u8" => "a whole number from 0 to 255".into(),
         "u16" => "a whole number from 0 to 65535".into(),
         "u32" | "u64" | "usize" => "a whole number, 0 or more".into(),
