@@ -202,8 +202,7 @@ pub fn source_scope(mapping: &Mapping, observed: &Observed, source: &Arc<Value>)
     scope.limit();
     scope.record(observed.study.recorder.clone());
     scope.set(Root::Source, Arc::new(view(source)));
-    let path = observed.consumer.path.as_deref();
-    scope.set(Root::Workspace, Arc::new(json!({"cluster": observed.subject.origin.cluster, "path": path})));
+    scope.set(Root::Workspace, workspace_root(&observed.subject.origin, observed.consumer.path.as_deref()));
     scope.set(Root::Mapping, mapping.constants.mapping.clone());
     scope
 }
@@ -267,12 +266,21 @@ fn place_within(mapping: &Mapping, observed: &Observed, base: &Scope) -> Result<
 /// What of a source cannot change: all that a namespace rule reads. The cluster's name is not among it: a kubeconfig file is
 /// renamed, a provider becomes a fleet.
 fn fixed_scope(source: &Origin, workspace_path: Option<&str>) -> Scope {
-    let Origin { cluster, namespace, name, .. } = source;
+    let Origin { namespace, name, .. } = source;
     let namespace = if namespace.is_empty() { "cluster" } else { namespace };
     let mut scope = Scope::new();
     scope.set(Root::Source, Arc::new(json!({"metadata": {"namespace": namespace, "name": name}})));
-    scope.set(Root::Workspace, Arc::new(json!({"cluster": cluster, "path": workspace_path})));
+    scope.set(Root::Workspace, workspace_root(source, workspace_path));
     scope
+}
+
+/// A path that is not known is absent: a plain cluster has none, and kcp tells it late.
+fn workspace_root(source: &Origin, path: Option<&str>) -> Arc<Value> {
+    let mut root = json!({"cluster": source.cluster});
+    if let Some(path) = path {
+        root["path"] = path.into();
+    }
+    Arc::new(root)
 }
 
 /// Work of all former namespace rules for one source, some 3 ms: whoever can write ConfigMaps on a target can write them there.

@@ -57,6 +57,18 @@ fn what_stands_is_recognized_and_read() {
     assert_eq!(preview.status, Some(json!({"phase": "Up", "host": "h", "conditions": synced})));
 }
 
+#[test]
+fn a_workspace_path_that_is_not_known_is_absent() {
+    let mapping = mapping(
+        "  objects:
+    - {id: db, template: {apiVersion: example.dev/v1, kind: Cluster, spec: {path: \"${{ workspace.path | default('none') }}\"}}}
+",
+    );
+    let preview = preview(&mapping, &scene(json!({}), Vec::new())).expect("rendered");
+    let (.., db) = preview.objects().next().expect("rendered");
+    assert_eq!(db.body["spec"], json!({"path": "none"}));
+}
+
 /// Its original has the same name, and `observed` is about the target.
 #[test]
 fn what_has_no_namespace_is_no_copy_beside_the_source() {
