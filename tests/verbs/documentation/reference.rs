@@ -182,7 +182,7 @@ fn marks() -> Vec<String> {
 }
 
 /// What is limited, and the constant that limits it: file, name and unit.
-const LIMITS: [(&str, &str, &str, &str); 20] = [
+const LIMITS: [(&str, &str, &str, &str); 23] = [
     ("a mapping file", "src/reload/scan.rs", "MAX_FILE_BYTES", "bytes"),
     ("a mapping", "crates/mapping/src/catalog/files.rs", "LARGEST", "bytes"),
     ("entries in the folder of mappings", "src/reload/scan.rs", "MAX_ENTRIES", ""),
@@ -215,6 +215,9 @@ const LIMITS: [(&str, &str, &str, &str); 20] = [
     ("nesting of a rendered object", "crates/mapping/src/expression/budget.rs", "DEPTH", "levels"),
     ("a JSONPath", "crates/mapping/src/jsonpath.rs", "LENGTH", "bytes"),
     ("objects of one `forEach` or `selector`, for one source", "src/plan/each.rs", "MOST", ""),
+    ("a key of a `forEach`", "src/plan/each.rs", "LONGEST_KEY", "bytes"),
+    ("a list or map in a status field", "src/plan/status.rs", "MAX_FIELD", "bytes"),
+    ("a text of the status; the rest is cut off", "src/plan/status.rs", "MAX_TEXT", "characters"),
     ("related objects that are read for one source, together", "src/engine/bodies.rs", "MOST_RELATED", "bytes"),
     ("kinds of the objects of a mapping", "crates/mapping/src/catalog/files.rs", "MOST_KINDS", ""),
     ("writes at one time, for each address", "crates/multicluster/src/lane.rs", "WRITES_AT_ONCE", ""),
