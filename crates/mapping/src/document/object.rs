@@ -27,7 +27,7 @@ pub struct ObjectSpec {
     pub depends_on: Vec<Spanned<String>>,
     /// The object. `apiVersion` and `kind` are literals; namespace and name come from the placement.
     pub template: Raw,
-    /// An expression: the object is ready. Default: known for common kinds, else that it exists.
+    /// An expression: the object is ready. Default: the rules of its kind, else its condition `Ready` or `Available`, else that it exists.
     pub ready: Option<Raw>,
     /// An expression: the object has failed for good.
     pub failed: Option<Raw>,

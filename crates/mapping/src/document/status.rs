@@ -11,7 +11,7 @@ use crate::yaml::{Entries, FromNode, Node, NodeValue, Raw, Spanned, deserialize_
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StatusSpec {
-    /// The object that bare paths read. Default: the only one that is not shared.
+    /// The object that bare paths read. Default: the only one that is neither shared nor of a `forEach`.
     pub from: Option<Spanned<String>>,
     /// The key is the path under the consumer's `.status` (`a.b.c`), the value says what stands there.
     #[serde(default)]
@@ -101,7 +101,7 @@ pub struct WrittenConditionSpec {
     pub kind: Spanned<String>,
     /// True, false, or a text `True`, `False` or `Unknown`.
     pub status: Raw,
-    /// A word in CamelCase. Default: the type.
+    /// A word in CamelCase; characters that Kubernetes does not allow are left out. Default: the type.
     pub reason: Option<Raw>,
     /// A sentence for people.
     pub message: Option<Raw>,
