@@ -123,7 +123,7 @@ impl RootSet {
     }
 
     /// Where expressions stand, and what can be read there: for the reference.
-    pub const PLACES: [(&'static str, Self); 10] = [
+    pub const PLACES: [(&'static str, Self); 9] = [
         ("`source.when`", Self::FILTER),
         ("`target.cluster`; `forEach`, `key` and `cluster` of `targets`", Self::TARGET),
         ("`placement.namespace`", Self::NAMESPACE),
@@ -132,7 +132,6 @@ impl RootSet {
         ("`when` and `template` of shared objects", Self::SHARED),
         ("`ready`, `failed`, status fields and conditions", Self::STATUS),
         ("status fields and conditions of a mapping with `targets`", Self::STATUS_OF_SEVERAL),
-        ("`transform`", Self::TRANSFORM),
         ("`observed` and `related` of a test", Self::OBSERVED),
     ];
 
