@@ -1,18 +1,16 @@
 //! What the system lets this process use, and how much of it watches get.
 
-use crate::multicluster::budget::{Budget, Memory};
 use crate::server::process;
 
 /// Where a container finds the limit of its memory (cgroup v2).
 const CONTAINER_MEMORY: &str = "/sys/fs/cgroup/memory.max";
 
-/// As the flags say, else as the system's limits have it.
-pub(super) fn budget(max_watches: Option<usize>, max_memory: Option<u64>) -> Budget {
+/// Watches that may run, and bytes of memory that there may be: as the flags say, else as the system's limits have it.
+pub(super) fn most(max_watches: Option<usize>, max_memory: Option<u64>) -> (Option<usize>, Option<u64>) {
     // Requests, probes and files need some too.
     let of_files = |most: u64| usize::try_from(most / 4 * 3).unwrap_or(usize::MAX);
     let watches = max_watches.or_else(|| process::most_open_files().map(of_files));
-    let memory = max_memory.or_else(|| Some(container_memory()? / 10 * 9));
-    Budget::new(watches, memory.map(|most| Memory { most, resident: process::resident_memory }))
+    (watches, max_memory.or_else(|| Some(container_memory()? / 10 * 9)))
 }
 
 /// Many systems permit 1,024 open files unless a process asks for more: this one asks for as many as it may have, as Go

@@ -15,11 +15,13 @@ use super::signals::{StopSignals, hangups};
 use super::{Misconfigured, connections, inputs, limits};
 use crate::engine::clock::Clock;
 use crate::engine::{self, Settings};
+use crate::multicluster::budget::{Budget, Memory};
 use crate::multicluster::connection::Process;
 use crate::multicluster::directory::Reading;
 use crate::multicluster::environment::CustomProviders;
 use crate::reload::Reloader;
 use crate::server::api::Status;
+use crate::server::process::resident_memory;
 use crate::server::{self, Instruments, Listener};
 
 /// Runs until the engine has drained after the first signal.
@@ -32,7 +34,9 @@ pub(super) async fn run(arguments: RunArguments, custom_providers: CustomProvide
     let connections = arguments.connections.by_name()?;
     let election = arguments.election.terms(&arguments.state.home, &connections)?;
     let replica = election.as_ref().map(|terms| terms.replica.as_str().into());
-    let budget = limits::budget(arguments.max_watches, arguments.max_memory);
+    let (max_watches, max_memory) = limits::most(arguments.max_watches, arguments.max_memory);
+    let memory = max_memory.map(|most| Memory { most, resident: resident_memory });
+    let budget = Budget::new(max_watches, memory);
     let process = Process { replica, budget, machine: Arc::new(machine) };
     let mappings = arguments.mappings.unwrap_or_default();
     let instruments = Instruments::default();
@@ -83,7 +87,7 @@ pub(super) async fn run(arguments: RunArguments, custom_providers: CustomProvide
         custom_providers,
         events: arguments.events,
     };
-    // The first line of a log: who runs, as what, and within which limits.
+    // What a log begins with: who runs, as what, and within which limits.
     let election = settings.election.as_ref();
     let connections: Vec<&str> = settings.connections.keys().map(String::as_str).collect();
     info!(
@@ -95,8 +99,8 @@ pub(super) async fn run(arguments: RunArguments, custom_providers: CustomProvide
         mappings = %mappings.display(),
         connections = connections.join(" "),
         home = settings.home,
-        max_watches = arguments.max_watches,
-        max_memory = arguments.max_memory,
+        max_watches,
+        max_memory,
         "running",
     );
     tokio::select! {

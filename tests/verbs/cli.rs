@@ -183,7 +183,8 @@ fn an_empty_directory_is_served_until_a_signal_and_says_so() {
         engine.line("no *.yaml or *.yml in the mappings directory yet");
         engine.line("listening what=\"probes\"");
         engine.line("listening what=\"console\"");
-        engine.line("running");
+        let line = engine.line("running");
+        assert!(line.contains(" max_watches="), "the limit that the system gives: {line}");
         // A hangup is a reload, and no end.
         engine.signal("HUP");
         engine.line("SIGHUP: reading the mappings again");
