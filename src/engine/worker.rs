@@ -768,7 +768,7 @@ fn warn_once(pipeline: &Pipeline, key: &Key, cause: Option<Cause>, orphans: bool
     let (of_target, since, is_logged) = (None, Instant::now(), true);
     let unsettled = Unsettled { cause, orphans, why: why.clone(), of_target, since, is_logged };
     if pipeline.settled(key, Some(unsettled)) {
-        warn!(reason = cause.map(Cause::as_str), why, "not in sync");
+        warn!(reason = cause.unwrap_or(Cause::RequestFailed).as_str(), why, "not in sync");
     }
 }
 

@@ -956,6 +956,9 @@ async fn the_last_source_of_a_namespace_ends_while_an_edit_is_carried_out() {
 #[tokio::test(start_paused = true)]
 async fn a_source_that_cannot_be_taken_in_keeps_no_other_from_leaving() {
     let (net, connections) = kcp(&["a"]);
+    let log = Log::default();
+    let (writer, lines) = (log.clone(), tracing_subscriber::fmt().with_env_filter("sync_engine=warn").with_ansi(false));
+    let _guard = tracing::subscriber::set_default(lines.with_writer(move || writer.clone()).finish());
     net.act(&Request::post(&things_of("a"), &thing("last", 1)));
     with_engine(&net, &connections, &[sharing()], async {
         net.until_made("it is served", &["last"]).await;
@@ -968,6 +971,8 @@ async fn a_source_that_cannot_be_taken_in_keeps_no_other_from_leaving() {
         net.act(&Request::delete(&format!("{}/last", things_of("a"))));
         sleep(Duration::from_secs(30)).await;
         assert_eq!(net.lock().accounts_deleted(), 1, "nobody else has come to use it");
+        let says = |line: &str| line.contains("not in sync reason=\"RequestFailed\"");
+        assert!(log.text().lines().any(says), "a request failed, and that is the reason: {}", log.text());
     })
     .await;
 }
