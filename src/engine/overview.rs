@@ -34,7 +34,7 @@ pub fn publish(engine: &Engine) {
         if let Some(ends) = connection.credential_ends() {
             counts.add(Counted::Credentials, &[("connection", name)], ends.as_second() as f64);
         }
-        if let Some(ago) = connection.counters().last_answer() {
+        if let Some(ago) = connection.last_answer() {
             let at = engine.shared.settings.clock.now().as_second() as f64 - ago.as_secs_f64();
             counts.add(Counted::Answers, &[("connection", name)], at);
         }

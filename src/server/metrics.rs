@@ -147,7 +147,8 @@ counted! {
     Objects = "objects", "Objects in the cache by side: `source` or `target`";
     Tables = "table_entries", "Entries of the engine's tables, which grow and shrink with the sources";
     Answers =
-        "connection_last_answer_timestamp_seconds", "Time of the last answer from an API server, or of the last line of a watch";
+        "connection_last_answer_timestamp_seconds",
+        "Time of the last answer from an API server, or of the last line of a watch. Missing where nothing uses the connection";
     Credentials =
         "connection_credential_expiry_timestamp_seconds",
         "Time at which the client certificate or the token of a connection ends. Missing where it does not say so, and where an \

@@ -310,6 +310,12 @@ impl Connection {
         &self.counters
     }
 
+    /// How long ago an address of it answered last; `None` also where none is in use any more, for nobody asks it then.
+    pub fn last_answer(&self) -> Option<Duration> {
+        let is_in_use = self.lanes.lock().values().any(|(lane, _)| lane.strong_count() > 0);
+        self.counters.last_answer().filter(|_| is_in_use)
+    }
+
     /// When its credential ends, as far as it says so and nothing here replaces it: a client certificate, or a token that is a
     /// JWT. An exec plugin gives another in time.
     pub fn credential_ends(&self) -> Option<Timestamp> {
@@ -527,5 +533,19 @@ pub(crate) mod tests {
         assert_eq!(connection.silent(Duration::ZERO), std::slice::from_ref(&former));
         let present = connection.endpoint();
         assert_eq!(connection.silent(Duration::ZERO), [former, present]);
+    }
+
+    /// It would look like one whose servers give no answer.
+    #[tokio::test]
+    async fn a_connection_that_nothing_uses_any_more_tells_of_no_answer() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        write(file.path(), "http://127.0.0.1:1");
+        let connection = open(file.path());
+        let endpoint = connection.endpoint();
+        assert_eq!(connection.last_answer(), None, "nothing was asked yet");
+        connection.lanes.lock().values().for_each(|(lane, _)| lane.upgrade().unwrap().note_answer());
+        assert!(connection.last_answer().is_some());
+        drop(endpoint);
+        assert_eq!(connection.last_answer(), None);
     }
 }
