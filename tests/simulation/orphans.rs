@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::checker::state_store;
 use super::mapping::{Mapping, Spread};
 use super::process::Process;
-use super::records::{Made, is_sent_to};
+use super::records::{Made, finalizer, is_sent_to};
 use super::server::Side;
 use super::world::{File, SourceKey, World, text};
 
@@ -79,8 +79,8 @@ fn is_orphaned(world: &World, mapping: &Mapping, leaves: bool, made: &Made, sour
     let is_its_own = text(source, "uid") == made.source_uid;
     let is_named = is_sent_to(source, made.side);
     // Of several targets, the finalizer is about those that the source names.
-    let is_held =
-        finalizers.contains(&format!(".{}\"", made.owner.mapping)) && (mapping.spread == Spread::One || is_named);
+    let is_held = finalizers.contains(&finalizer(&made.owner.engine, &made.owner.mapping))
+        && (mapping.spread == Spread::One || is_named);
     // A source may name fewer targets than have objects of it. Where it has one, the one that it names counts.
     let names_one = || [Side::Target, Side::Second].iter().any(|side| is_sent_to(source, *side));
     let stays_elsewhere = || mapping.spread == Spread::Choice && names_one();

@@ -331,6 +331,22 @@ fn a_source_without_the_finalizer_of_an_engine_that_stands_still_is_released_by_
     assert!(runs.iter().any(|run| !deletes(run)), "the first engine sees the deletion");
 }
 
+/// The new source does not pass the filter, and carries the finalizer of the other engine alone, which keeps an object of its own.
+#[test]
+fn the_finalizer_of_another_id_holds_nothing_that_the_first_one_made() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Start(2)),
+        (5_000, Action::Change(X)),
+        (10_000, Action::Stop(2)),
+        (1_000, Action::Edit(Edit::When)),
+        (5_000, Action::Stop(0)),
+        (1_000, Action::Recreate(X)),
+        (1_000, Action::Meddle(X, Meddling::Delete)),
+    ];
+    holds_in_both(&steps, 2);
+}
+
 /// Its cache shows an object until the watch times out, although a retry finds the namespace missing.
 #[test]
 fn what_a_silent_watch_still_shows_exists_for_the_engine() {
