@@ -323,13 +323,17 @@ impl View<'_> {
         }
     }
 
-    /// Whether an object of a source that is being deleted can never be deleted, or never be looked for.
+    /// Whether an object of a source that is being deleted can never be deleted, or never be looked for: it may be on any target,
+    /// where somebody took their names off the source.
     fn is_held_for_ever(&self, source: &Value) -> bool {
         let finalizers = source["metadata"]["finalizers"].to_string();
         let is_its = |name: &&str| finalizers.contains(&finalizer("main", name));
         let is_by_unread_document = || self.world.without_document.iter().any(is_its);
+        let names_none = || [Side::Target, Side::Second].iter().all(|side| !is_sent_to(source, *side));
+        let may_be_on_second =
+            || is_sent_to(source, Side::Second) || self.world.pins_lost && names_none() || is_by_unread_document();
         self.world.plan.forever == Some(Forever::Unserved)
-            || self.is_away(Side::Second) && (is_sent_to(source, Side::Second) || is_by_unread_document())
+            || self.is_away(Side::Second) && may_be_on_second()
             || self.made_of(source).any(|made| self.is_broken("", &made.name))
     }
 

@@ -357,6 +357,21 @@ fn a_source_does_not_wait_for_what_it_lost_on_a_target_before_that_went_away() {
     }
 }
 
+/// Its consumer removes the annotation that names its targets. Nobody can tell whether the one that stays away has objects of it.
+#[test]
+fn a_source_that_names_no_target_any_more_is_held_while_one_is_away() {
+    let steps = [
+        (0, Action::Create(X)),
+        (5_000, Action::Away(Side::Second)),
+        (5_000, Action::Delete(X)),
+        (5_000, Action::Meddle(X, Meddling::Squat)),
+        (5_000, Action::Forge(X)),
+    ];
+    for sources in [Kcp, Plain] {
+        holds(&Plan { forever: Some(Forever::Second), ..several(Spread::Both, sources, &steps) }, 4);
+    }
+}
+
 /// A person takes an address that is gone out of every state store, and leaves the document in each as it is.
 #[test]
 fn the_document_in_force_is_the_one_that_an_engine_recorded_last() {

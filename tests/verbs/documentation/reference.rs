@@ -174,7 +174,8 @@ fn marks() -> Vec<String> {
     let on_sources = [
         format!("| `{}` | finalizer of source objects | target objects may exist |", writer.finalizer()),
         format!(
-            "| `{}` | annotation of source objects | the targets that the source is pinned to: connection and identity |",
+            "| `{}` | annotation of source objects | the targets that the source is pinned to: connection and identity. Without \
+             it, each target of the mapping may have objects of the source, whose deletion waits until all can be reached |",
             writer.target_annotation()
         ),
     ];
