@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::operands::PRINTED;
 use super::types::{
-    Bound, Environment, Type, any_consumers, calculated, flat, indexed, picked, sliced, steps, written,
+    Bound, Environment, Shape, Type, any_consumers, calculated, flat, indexed, picked, sliced, steps, written,
 };
 use crate::diagnostic::Finding;
 use crate::expression::{Base, Call, Comparison, Expr, Expression, Gives, Path, Piece, Role, Segment, Text};
@@ -96,10 +96,7 @@ impl<'e, 's> Reads<'e, 's> {
                 let before = written.trim_end_matches(|c| c != '.').trim_end_matches('.');
                 let base_of = base.paths().first().map(|path| &path.base);
                 let taken = Taken { written, before, place, name, base: base_of };
-                // A condition is waited for, and what the schema does not require of it with it.
-                let is_condition = matches!(&**base, Expr::Call(call) if call.name() == CONDITION);
-                let bound = self.step(&from, &taken, takes_absent || is_condition);
-                Bound { is_optional: bound.is_optional && !is_condition, ..bound }
+                self.step(&from, &taken, takes_absent)
             }
             Expr::Index { base, index, written, place } => {
                 let from = self.walk(base, takes_absent);
@@ -246,7 +243,9 @@ impl<'e, 's> Reads<'e, 's> {
         let is_consumers = !is_other && given.any(|argument| argument.is_consumers);
         let below = arguments.first().and_then(Option::as_ref).and_then(|subject| self.below(call, subject));
         let types = match reported {
-            Some(conditions) if call.name() == CONDITION && !conditions.types.is_empty() => conditions.items().types,
+            Some(conditions) if call.name() == CONDITION && !conditions.types.is_empty() => {
+                conditions.items().types.into_iter().map(awaited).collect()
+            }
             _ => gives(call, &arguments, below),
         };
         Bound::new(types, is_consumers)
@@ -570,6 +569,14 @@ fn gives<'s>(call: &'s Call, arguments: &[Option<Bound<'s>>], below: Option<Boun
         ("dig", _) => or_default(below.map_or_else(|| vec![Type::Any], |below| below.types)),
         ("without" | "only", _) => first().into_iter().map(|one| picked(one, call)).collect(),
         _ => vec![Type::Any],
+    }
+}
+
+/// A condition, as far as a schema describes it.
+fn awaited(one: Type<'_>) -> Type<'_> {
+    match one {
+        Type::Of(shape) => Type::Of(Shape { is_awaited: true, ..shape }),
+        _ => Type::Any,
     }
 }
 

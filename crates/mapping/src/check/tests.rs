@@ -216,17 +216,27 @@ spec:
                     properties: {type: {type: string}, reason: {type: string}, status: {type: string, enum: ['True', 'False']}}
 ";
     assert_eq!(schemas.add_file(definition.as_bytes()), []);
-    let told = |rest: &str| {
-        let text = format!("{{{{ condition(objects.db, \"Ready\"){rest} }}}}");
+    let condition = "condition(objects.db, \"Ready\")";
+    let told_of = |read: &str| {
         let objects = format!(
-            "objects:
+            "vars: {{ready: '${{{{ {condition} }}}}'}}
+objects:
   - {{id: db, template: {{apiVersion: example.org/v1, kind: Engine}}}}
-  - {{id: view, template: {{apiVersion: v1, kind: ConfigMap, data: {{x: '{text}'}}}}}}
+  - {{id: view, template: {{apiVersion: v1, kind: ConfigMap, data: {{x: '{{{{ {read} }}}}', y: '{{{{ vars.ready.type }}}}'}}}}}}
 "
         );
         let findings = found(&framed(&objects), &schemas).into_iter();
         findings.map(|finding| format!("{} {}", finding.code, finding.message)).collect::<Vec<_>>()
     };
+    let told = |rest: &str| told_of(&format!("{condition}{rest}"));
+    for good in [
+        "vars.ready.reason".to_owned(),
+        "vars.ready.status == \"True\"".to_owned(),
+        format!("({condition} | required(\"not reported\")).reason"),
+        format!("({condition} if placement.name == \"a\" else condition(objects.db, \"Up\")).reason"),
+    ] {
+        assert_eq!(told_of(&good), Vec::<String>::new(), "{good}");
+    }
     for good in [".reason", ".status == \"True\"", ".status | default(\"\") == \"True\""] {
         assert_eq!(told(good), Vec::<String>::new(), "{good}");
     }

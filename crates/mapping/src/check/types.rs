@@ -51,6 +51,8 @@ pub(super) struct Shape<'s> {
     pub only: Option<Vec<String>>,
     /// It is a whole object of the mapping, of which expressions read whether it is ready.
     pub has_verdict: bool,
+    /// An expression waits for it, and for those of its fields that the schema does not require.
+    pub is_awaited: bool,
 }
 
 /// What the names of an expression stand for. Each place has its own, so what is large is shared.
@@ -243,7 +245,7 @@ pub(super) fn any_consumers(all: &[Bound<'_>]) -> bool {
 
 impl<'s> Shape<'s> {
     pub fn new(view: View<'s>, path: String) -> Self {
-        Self { view, path, without: Vec::new(), only: None, has_verdict: false }
+        Self { view, path, without: Vec::new(), only: None, has_verdict: false, is_awaited: false }
     }
 
     /// Whether a field is still there.
@@ -287,7 +289,8 @@ impl<'s> Shape<'s> {
             Field::Unknown => None,
             Field::Known(view) => {
                 let is_whole = self.path == Root::Source.as_str();
-                let stands = is_whole || view.has_default() || self.view.required().any(|required| required == key);
+                let is_required = || self.view.required().any(|required| required == key);
+                let stands = is_whole || self.is_awaited || view.has_default() || is_required();
                 Some(Bound { is_optional: !stands, ..to(Type::Of(self.below(view, segment))) })
             }
         }
