@@ -114,8 +114,8 @@ fn longest_name(schema: &Schema) -> Option<usize> {
     usize::try_from(length).ok().map(|length| length.min(NAME.most))
 }
 
-/// These may have a `:`, as `system:controller` has.
-fn is_rbac_name(text: &str) -> bool {
+/// Of kinds whose names may have a `:`, as `system:controller` has, or `example.com:signer:bundle` of a ClusterTrustBundle.
+fn is_name_with_colon(text: &str) -> bool {
     is_dns_subdomain(text) || text.contains(':')
 }
 
@@ -137,7 +137,8 @@ struct Trial<'f> {
 impl Trial<'_> {
     fn name(&mut self, template: &Node, rule: &ObjectRule, placed: &str, scope: &Scope) {
         let short = SHORT_NAMES.iter().find(|(group, name, _)| rule.kind.group == *group && rule.kind.kind == *name);
-        let is_valid: fn(&str) -> bool = if rule.kind.group == RBAC { is_rbac_name } else { NAME.is_valid };
+        let may_have_colon = matches!(rule.kind.group.as_str(), RBAC | "certificates.k8s.io");
+        let is_valid: fn(&str) -> bool = if may_have_colon { is_name_with_colon } else { NAME.is_valid };
         let taken = Taken { most: short.map_or(NAME.most, |(.., most)| *most), is_valid, ..NAME };
         let own = template.at(&["metadata", "name"]);
         match (&rule.name, own) {

@@ -246,6 +246,20 @@ objects:
     assert_eq!(told(".stats == \"True\""), [missing]);
 }
 
+/// The name of a ClusterTrustBundle begins with that of its signer, with a `:` for each `/`.
+#[test]
+fn a_colon_is_refused_in_names_that_cannot_have_one() {
+    let schemas = schemas();
+    let is_refused = |kind: &str| {
+        let name = "example.com:ca:{{ placement.name }}";
+        let object = format!("objects:\n  - {{id: db, template: {{{kind}, metadata: {{name: \"{name}\"}}}}}}\n");
+        found(&framed(&object), &schemas).iter().any(|finding| finding.code == "SE0110")
+    };
+    assert!(is_refused("apiVersion: v1, kind: ConfigMap"));
+    assert!(!is_refused("apiVersion: rbac.authorization.k8s.io/v1, kind: Role"));
+    assert!(!is_refused("apiVersion: certificates.k8s.io/v1beta1, kind: ClusterTrustBundle"));
+}
+
 /// Entries of a map that are chosen by what is in their values have that.
 #[test]
 fn what_entries_are_chosen_by_is_there() {
