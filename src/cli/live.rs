@@ -17,7 +17,7 @@ use crate::multicluster::{ApiPath, Body, Endpoint, Reply, RequestError};
 use crate::object::marks::Writer;
 use crate::object::{metadata, one_line};
 use crate::plan::{Phase, TargetObject};
-use crate::survey::{Surveyor, TargetCluster};
+use crate::survey::{Surveyor, Whole};
 use crate::table;
 
 /// Flags of a verb that acts on live clusters.
@@ -79,10 +79,10 @@ pub(super) fn survey<T, E: Display>(
     })
 }
 
-/// Says which target of a mapping is looked at, where there are others, and what of it cannot be read. Gives whether something of
-/// the mapping may be there unseen.
-pub(super) fn say_unread(surveyor: &Surveyor, mapping: &Mapping, target: &TargetCluster, phase: Phase) -> bool {
-    let (name, at) = (&mapping.name, surveyor.target_name(mapping));
+/// Says which target of a mapping is looked at, where there are others, and what of the mapping cannot be read. Gives whether
+/// something of it may be there unseen.
+pub(super) fn say_unread(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole, phase: Phase) -> bool {
+    let (name, at, target) = (&mapping.name, surveyor.target_name(mapping), &whole.target);
     if mapping.target_rule.as_ref().is_some_and(|rule| rule.allowed.len() > 1 || rule.fleet.is_some()) {
         progress::say(&format!("mapping `{name}`: of its targets, `{at}` is looked at alone; --target names another"));
     }
@@ -92,7 +92,14 @@ pub(super) fn say_unread(surveyor: &Surveyor, mapping: &Mapping, target: &Target
     for why in unserved.iter().map(ToString::to_string).chain(store) {
         progress::say(&format!("mapping `{name}`: target `{at}`: {why}"));
     }
-    target.inventory.is_err() || unserved.iter().any(|why| matches!(why, Unserved::Unknown(_)))
+    let former: Vec<_> =
+        whole.former.iter().filter_map(|one| Some((&one.resource, one.clusters.as_ref().err()?))).collect();
+    for (resource, why) in &former {
+        progress::say(&format!(
+            "mapping `{name}`: objects of {resource} are left out: their sources cannot be read: {why}"
+        ));
+    }
+    target.inventory.is_err() || !former.is_empty() || unserved.iter().any(|why| matches!(why, Unserved::Unknown(_)))
 }
 
 /// One object, and what becomes of it.

@@ -223,15 +223,5 @@ fn warn(surveyor: &Surveyor, mapping: &Mapping, whole: &Whole) -> bool {
     if mapping.is_beside() {
         progress::say(&format!("mapping `{}`: objects beside their sources are not listed", mapping.name));
     }
-    let mut is_partial = say_unread(surveyor, mapping, &whole.target, Phase::DeletionsOnly);
-    for former in &whole.former {
-        if let Err(why) = &former.clusters {
-            is_partial = true;
-            let (name, resource) = (&mapping.name, &former.resource);
-            progress::say(&format!(
-                "mapping `{name}`: objects of {resource} are left out: their sources cannot be read: {why}"
-            ));
-        }
-    }
-    is_partial
+    say_unread(surveyor, mapping, whole, Phase::DeletionsOnly)
 }

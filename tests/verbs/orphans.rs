@@ -330,7 +330,7 @@ async fn nothing_is_deleted_without_the_state_store() {
     assert_eq!(scene.left(), before);
 }
 
-/// The state store names the kinds of former documents: nobody can tell what is there of them.
+/// The state store names the kinds and the sources of former documents: nobody can tell what is there of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_could_not_be_looked_at_is_not_said_to_be_in_order() {
     let scene = Scene::of_two_consumers().await;
@@ -343,6 +343,15 @@ async fn what_could_not_be_looked_at_is_not_said_to_be_in_order() {
     for said in verbs() {
         assert!(said.starts_with("exit 3\n") && said.contains("the mapping's state store cannot be read"), "{said}");
         assert!(!said.contains("no difference") && !said.contains("no such object"), "{said}");
+    }
+    scene.target.faults().clear();
+    scene.remember();
+    scene.kcp.faults().inject(|call| {
+        let is_former = call.resource == "gadgets" && call.verb == Verb::List;
+        is_former.then(|| Fault::Refuse(Failure::status(403, "Forbidden", "not these gadgets")))
+    });
+    for said in verbs() {
+        assert!(said.starts_with("exit 3\n") && said.contains("objects of gadgets.example.com are left out"), "{said}");
     }
 }
 

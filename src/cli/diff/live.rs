@@ -38,7 +38,7 @@ async fn of_mapping(
     is_partial: &Cell<bool>,
 ) -> anyhow::Result<Vec<Change>> {
     let whole = surveyor.whole(schemas, mapping).await?;
-    if say_unread(surveyor, mapping, &whole.target, Phase::of(mapping.mode)) {
+    if say_unread(surveyor, mapping, &whole, Phase::of(mapping.mode)) {
         is_partial.set(true);
     }
     let release = told(surveyor, schemas, mapping, &whole).await?;
