@@ -127,7 +127,7 @@ struct Verb<'a> {
     schemas: ConsumerSchemas,
     /// What the state stores of each mapping say together, and on which connections they are.
     stores: BTreeMap<String, (Inventory, BTreeSet<String>)>,
-    /// The connections whose state stores cannot be read, and why.
+    /// The connections, and clusters of providers, whose state stores cannot be read, and why.
     unread: BTreeMap<String, String>,
     /// The lost target, and what answers there.
     lost: Option<(String, Found)>,
@@ -254,7 +254,10 @@ impl Verb<'_> {
                     Ok(found) => {
                         found.into_iter().for_each(|one| self.remember(one, format!("{}/{cluster}", fleet.provider)))
                     }
-                    Err(why) => unread.push(format!("`{cluster}`: {why}")),
+                    Err(why) => {
+                        unread.push(format!("`{cluster}`: {why}"));
+                        self.unread.insert(format!("{}/{cluster}", fleet.provider), why.to_string());
+                    }
                 }
             }
             self.leave(name, unread.into_iter().map(|why| format!("the targets of {}: {why}", fleet.provider)));

@@ -454,6 +454,14 @@ async fn the_targets_of_a_fleet_are_found_by_the_files() {
     let by_files = ["--mappings", "ROOT/maps", "--directory", "fleet=ROOT/fleet"];
     let both = left.uninstall(&[&["--delete"], &by_files[..]].concat());
     assert!(both.contains("delete 5 objects, release 2 sources"), "a connection leads there, too: {both}");
+    // Home knows the target, and its state store alone knows what former documents made there.
+    left.edge.faults().inject(|call| {
+        let is_store = call.resource == "configmaps" && call.namespace == "sync-engine";
+        is_store.then(|| Fault::Refuse(Failure::status(403, "Forbidden", "not these ConfigMaps")))
+    });
+    let unread = left.said(&["uninstall", "--delete", "--console", "off"], &by_files);
+    assert!(unread.starts_with("exit 1\n") && unread.contains("leave 2 sources, which may have"), "{unread}");
+    left.edge.faults().clear();
     let said = left.said(&["uninstall", "--delete", "--yes", "--console", "off"], &by_files);
     assert_eq!(said, nothing_left("delete 5 objects, release 2 sources (fleet/edge.sandbox)"));
     assert_eq!(left.of_engine(), Vec::<String>::new());
