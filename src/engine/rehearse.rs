@@ -19,7 +19,9 @@ use crate::multicluster::identity::IdentityState;
 use crate::multicluster::permit::Permit;
 use crate::multicluster::watch::WatchState;
 use crate::object::Key;
-use crate::plan::{Action, MAX_ROUNDS, Observed, Outcome, Phase, Prune, Source, owns_finalizer, plan, rehearsal};
+use crate::plan::{
+    Action, MAX_ROUNDS, Observed, Outcome, Phase, Prune, Sight, Source, owns_finalizer, plan, rehearsal,
+};
 use crate::release::{Effect, Followed, Now, Rehearsal};
 
 /// How long a rehearsal waits for the watches that only the candidate needs. It is tried again at the next tick.
@@ -206,13 +208,13 @@ async fn effect(on: &OnTarget, feed: &Feed, key: &Key) -> Option<Effect> {
     loop {
         let was_at_rest = pipeline.is_at_rest(key);
         let executor = Executor::permitted(pipeline, candidate, &cluster, feed, key, Permit::of_nothing());
-        let Some((now, followed)) = follow(&executor, Some(selected)).await else {
+        let Some((now, source, followed)) = follow(&executor, None, Some(selected)).await else {
             return unseen("it cannot be read");
         };
         // Of a source at rest, the document in force loses nothing.
         let loses = !followed.losses().is_empty();
         let before = match loses && !(was_at_rest && pipeline.is_at_rest(key)) || followed.fails() {
-            true => follow_each(&executor, pipeline.compared_with(candidate, key)).await,
+            true => follow_each(&executor, &source, pipeline.compared_with(candidate, key)).await,
             false => Vec::new(),
         };
         // What the document in force took away in between, it does not lose any more, and the candidate is not to blame.
@@ -230,27 +232,39 @@ fn feed_that_lacks(OnTarget { pipeline, .. }: &OnTarget, key: &Key) -> Option<Ar
 }
 
 /// What each of these documents would do with the source, were it in force. Nothing, where it cannot be told of one of them.
-pub async fn follow_each(executor: &Executor<'_>, documents: Option<Vec<Arc<Mapping>>>) -> Vec<Followed> {
+/// `source`: as the plan saw it that they are compared with. By now it may say something else.
+pub async fn follow_each(
+    executor: &Executor<'_>,
+    source: &Sight<Source>,
+    documents: Option<Vec<Arc<Mapping>>>,
+) -> Vec<Followed> {
     let &Executor { pipeline, cluster, feed, key, .. } = executor;
     let target = pipeline.generation().target.clone();
     let mut all = Vec::new();
     for document in documents.unwrap_or_default() {
         let generation = Generation::new(document, Phase::Active, target.clone());
         let executor = Executor::permitted(pipeline, &generation, cluster, feed, key, Permit::of_nothing());
-        let Some((_, followed)) = follow(&executor, None).await else { return Vec::new() };
+        let Some((.., followed)) = follow(&executor, Some(source), None).await else { return Vec::new() };
         all.push(followed);
     }
     all
 }
 
-/// Follows the plan of a document to its end. `selected`: the clusters of a provider that it may choose as targets; `None`: it
-/// is followed for what it loses alone.
-async fn follow(executor: &Executor<'_>, selected: Option<&Arc<BTreeSet<String>>>) -> Option<(Now, Followed)> {
+/// Follows the plan of a document to its end, and says what it began with. `source`: in place of what the caches show.
+/// `selected`: the clusters of a provider that it may choose as targets; `None`: it is followed for what it loses alone.
+async fn follow(
+    executor: &Executor<'_>,
+    source: Option<&Sight<Source>>,
+    selected: Option<&Arc<BTreeSet<String>>>,
+) -> Option<(Now, Sight<Source>, Followed)> {
     let &Executor { pipeline, generation, key, .. } = executor;
     // Nobody is to be woken for what is read here.
     let interests = Interests::default();
     let mut facts = interests.reader(key);
     let mut observed = observe_whole(executor, &mut facts).await.ok()?;
+    if let Some(source) = source {
+        observed.source = source.clone();
+    }
     with_cached_targets(pipeline, generation, &mut observed);
     (observed.limits.prune, observed.limits.is_promoted) = (Prune::Allowed, false);
     if let Ok(Source::Missing(missing)) = &mut observed.source {
@@ -266,7 +280,7 @@ async fn follow(executor: &Executor<'_>, selected: Option<&Arc<BTreeSet<String>>
         let seen = originals::read(executor, &mut facts, &original, false).await;
         observed.absorb(&Action::Read(original), Outcome::Seen(seen));
     }
-    let now = now(pipeline, &observed, key);
+    let (now, source) = (now(pipeline, &observed, key), observed.source.clone());
     let mut followed = Followed::default();
     for _ in 0..MAX_ROUNDS {
         let (actions, rest) = plan(&generation.mapping, &observed).into_steps();
@@ -292,7 +306,7 @@ async fn follow(executor: &Executor<'_>, selected: Option<&Arc<BTreeSet<String>>
             break;
         }
     }
-    Some((now, followed))
+    Some((now, source, followed))
 }
 
 /// How a source is under the document in force.

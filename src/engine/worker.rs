@@ -33,7 +33,7 @@ use crate::object::{Key, metadata, shortened};
 use crate::plan::observed::all_in;
 use crate::plan::{
     Action, Answers, Cause, Completion, Evidence, MAX_ROUNDS, Missing, Observed, Outcome, Phase, Plan, Prune, Reason,
-    Reasons, Source, SourcePatch, completion, has_orphans, owns_finalizer, plan_noting, render, status,
+    Reasons, Sight, Source, SourcePatch, completion, has_orphans, owns_finalizer, plan_noting, render, status,
 };
 use crate::release::{Followed, lost_by_all};
 use crate::server::metrics::ReconcileResult;
@@ -380,7 +380,7 @@ async fn converge(
         };
         // The consumer is told of what is held once it is compared, and where nobody has given it.
         if let Some(reasons) = &then {
-            if let Some(prune) = may_lose(executor, reasons, progress.is_compared).await {
+            if let Some(prune) = may_lose(executor, &observed.source, reasons, progress.is_compared).await {
                 (observed.limits.prune, progress.is_compared) = (prune, true);
                 continue;
             }
@@ -492,7 +492,12 @@ fn takes_in(planned: &Plan) -> Option<bool> {
 }
 
 /// With what losses that are held are looked at again. `None`: none is held, or whoever shares out the ledger queues the source.
-async fn may_lose(executor: &Executor<'_>, reasons: &Reasons, is_compared: bool) -> Option<Prune> {
+async fn may_lose(
+    executor: &Executor<'_>,
+    source: &Sight<Source>,
+    reasons: &Reasons,
+    is_compared: bool,
+) -> Option<Prune> {
     let Executor { pipeline, generation, key, .. } = executor;
     let held = reasons.0.iter().filter(|reason| reason.cause == Cause::Held).count();
     if held == 0 {
@@ -501,7 +506,7 @@ async fn may_lose(executor: &Executor<'_>, reasons: &Reasons, is_compared: bool)
     if !is_compared {
         // What its consumer takes away goes at once, whichever document the source follows.
         let documents = pipeline.compared_with(generation, key);
-        let before = follow_each(executor, documents).await;
+        let before = follow_each(executor, source, documents).await;
         let lost = lost_by_all(&before, Followed::lost_objects, Reference::order_in_any_version);
         return Some(Prune::Held(lost));
     }
@@ -509,10 +514,10 @@ async fn may_lose(executor: &Executor<'_>, reasons: &Reasons, is_compared: bool)
 }
 
 /// Whether a source that follows a candidate, and is not in sync for this cause, would fail for it by the documents before as well.
-async fn fails_anyway(executor: &Executor<'_>, cause: Option<Cause>) -> bool {
+async fn fails_anyway(executor: &Executor<'_>, source: &Sight<Source>, cause: Option<Cause>) -> bool {
     let Executor { pipeline, generation, key, .. } = executor;
     let Some(cause) = cause.filter(|_| pipeline.is_candidate(generation)) else { return false };
-    let before = follow_each(executor, pipeline.compared_with(generation, key)).await;
+    let before = follow_each(executor, source, pipeline.compared_with(generation, key)).await;
     let fails_too = |one: &Followed| {
         let reasons = one.rest.iter().flat_map(|rest| &rest.0);
         one.fails() && reasons.map(|reason| reason.cause).min() == Some(cause)

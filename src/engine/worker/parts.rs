@@ -295,7 +295,7 @@ impl<'a, 'f> Part<'a, 'f> {
         let _seat = self.seat.take();
         observed.limits.tells_nothing = !tells;
         let ended = converge(&self.executor, observed, &mut self.facts, latest, &mut self.progress).await;
-        self.fails_anyway = fails_anyway(&self.executor, causes(&ended).into_iter().min()).await;
+        self.fails_anyway = fails_anyway(&self.executor, &observed.source, causes(&ended).into_iter().min()).await;
         self.ended = Some(ended);
         self.pinned = pinned(observed);
     }

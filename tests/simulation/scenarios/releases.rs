@@ -1,7 +1,7 @@
 //! Edits that a person has to approve, and edits in waves.
 
 use super::super::action::Forever;
-use super::super::mapping::{MORE, More, OPEN};
+use super::super::mapping::{MORE, More, OPEN, PASSWORD};
 use super::*;
 
 /// A person approves what the record names, and the edit before was another one.
@@ -329,6 +329,22 @@ fn a_source_of_a_wave_loses_nothing_while_another_edit_takes_the_place_of_the_on
     for sources in [Kcp, Plain] {
         holds(&Plan { in_waves: true, ..world(sources, &[&edits[..], &changes].concat()) }, 16);
     }
+}
+
+/// The source is deleted while a reconcile is under way that takes it for living: by the document in force, all of it goes from now on.
+/// That is no reason for the edit to take away what only the edit loses of a living source.
+#[test]
+fn what_an_edit_takes_of_a_source_is_compared_with_the_same_state_of_that_source() {
+    let deleted_after = |(sources, pause)| {
+        let steps = [
+            (0, Action::Create(X)),
+            (30_000, Action::Edit(Edit::Related(PASSWORD.id))),
+            (5_000, Action::Change(X)),
+            (pause, Action::Delete(X)),
+        ];
+        Plan { in_waves: true, has_related: true, ..world(sources, &steps) }
+    };
+    hold(&[(Kcp, 2), (Kcp, 6), (Kcp, 12), (Plain, 2), (Plain, 6), (Plain, 12)].map(deleted_after), 2);
 }
 
 /// Its author may be about to take it back.
