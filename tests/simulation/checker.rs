@@ -261,6 +261,18 @@ impl Checker {
         hidden + if self.troubled_until >= since { GRACE } else { CALM_GRACE }
     }
 
+    /// How long before a finalizer was released then the engine may have looked for the last time.
+    fn race(&self, at: Duration) -> Duration {
+        if self.troubled_until >= at { RACE } else { CALM_RACE }
+    }
+
+    /// Whether an object arrived after the engine had looked for the last time before it let its source go.
+    pub fn is_late(&self, made: &Made) -> bool {
+        let source = self.sources.get(&made.source_uid);
+        let released = source.and_then(|source| source.released_at(&made.owner.engine, &made.owner.mapping));
+        released.is_some_and(|at| made.since + self.race(at) >= at)
+    }
+
     /// Whether what changed then may be acted on still as it was before.
     fn lately(&self, at: Duration) -> impl Fn(Duration) -> bool + Copy {
         move |since| since.saturating_add(self.grace(since)) >= at
@@ -748,7 +760,7 @@ impl Checker {
     ) {
         for (uid, of_target) in std::mem::take(&mut self.just_released) {
             // What arrived a moment before it was sent may have been under way while the engine looked: it has to go later.
-            let race = if self.troubled_until >= at { RACE } else { CALM_RACE };
+            let race = self.race(at);
             let source = self.sources.get(&uid);
             let lets_go = |Made { owner, .. }: &Made| {
                 source.is_some_and(|source| source.lets_go_of(&owner.engine, &owner.mapping))

@@ -366,7 +366,10 @@ impl View<'_> {
             (Some("False"), "NotSelected") => self
                 .made_of(source)
                 .find(|made| {
-                    made.owner.mapping == mapping.name && mapping.on_exit == "Retain" && !may_be_forgotten(made)
+                    // What came late is orphaned, and counted as that.
+                    let is_late = || self.world.shared.lock().checker.is_late(made);
+                    let is_retained = made.owner.mapping == mapping.name && mapping.on_exit == "Retain";
+                    is_retained && !may_be_forgotten(made) && !is_late()
                 })
                 .map(|made| {
                     format!("{resource} {name} is not selected, and does not say that it keeps {}", made.place())

@@ -1,6 +1,6 @@
 //! What the checker remembers of sources and of what engines made of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -237,6 +237,8 @@ pub struct Source {
     pub sent_to: BTreeSet<String>,
     /// The engines' finalizers that somebody else took off, and no engine put back.
     let_go: BTreeSet<String>,
+    /// Those that an engine took off, each when, and no engine put back.
+    released: BTreeMap<String, Duration>,
     /// Those that it carried when it was seen last.
     pub held: BTreeSet<String>,
     /// Somebody asked for its deletion; until when that counts.
@@ -317,7 +319,7 @@ impl Source {
         self.place = place;
         self.gone = gone;
         self.was_sent_to.extend(targets_of(object));
-        self.note_finalizers(object, by_engine);
+        self.note_finalizers(at, object, by_engine);
         self.vanished = gone && !self.let_go.is_empty();
         if self.vanished {
             self.vanished_at.get_or_insert(at);
@@ -329,22 +331,25 @@ impl Source {
     }
 
     /// Notes which finalizers of engines it carries.
-    fn note_finalizers(&mut self, object: &Value, by_engine: bool) {
+    fn note_finalizers(&mut self, at: Duration, object: &Value, by_engine: bool) {
         let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
         let held = finalizers.filter_map(Value::as_str).filter(|one| one.starts_with(FINALIZER));
         let held: BTreeSet<String> = held.map(str::to_owned).collect();
         self.was_held.extend(held.iter().cloned());
-        if !by_engine {
-            self.let_go.extend(self.held.difference(&held).cloned());
+        let left = self.held.difference(&held).cloned();
+        match by_engine {
+            true => self.released.extend(left.map(|one| (one, at))),
+            false => self.let_go.extend(left),
         }
         self.let_go.retain(|one| !held.contains(one));
+        self.released.retain(|one, _| !held.contains(one));
         self.held = held;
     }
 
     /// What it was is what it is: its deletion counts for those alone who saw it.
     pub fn is_restored(&mut self, at: Duration, object: &Value, grace: Duration) {
         (self.gone, self.vanished) = (false, false);
-        self.note_finalizers(object, false);
+        self.note_finalizers(at, object, false);
         let generation = generation_of(object);
         self.sizes.retain(|(known, _)| *known < generation);
         self.reread(at, object);
@@ -381,6 +386,11 @@ impl Source {
     /// Whether somebody took off the finalizer that would keep it until the objects of this mapping are gone.
     pub fn lets_go_of(&self, engine: &str, mapping: &str) -> bool {
         self.let_go.contains(&finalizer(engine, mapping))
+    }
+
+    /// When the engine took off its finalizer, where it has none now.
+    pub fn released_at(&self, engine: &str, mapping: &str) -> Option<Duration> {
+        self.released.get(&finalizer(engine, mapping)).copied()
     }
 
     pub fn is_alive(&self) -> bool {

@@ -254,6 +254,24 @@ fn what_a_former_source_has_is_counted_although_it_never_was_in_sight() {
     holds(&world(Plain, &steps), 16);
 }
 
+/// A create is on its way while its source leaves the filter and is let go, for there is nothing of it. What it makes is orphaned: the
+/// source carries no finalizer, and nothing is said of it there.
+#[test]
+fn what_comes_late_for_a_source_that_left_the_filter_is_orphaned() {
+    let left_after = |(sources, pause)| {
+        let steps = [
+            (0, Action::Edit(Edit::Toggle("ca"))),
+            (0, Action::Create(X)),
+            (30_000, Action::Weather(Weather { late: 100, only_writes: true, ..Weather::default() })),
+            (0, Action::Meddle(X, Meddling::Delete)),
+            (100, Action::Weather(Weather::default())),
+            (pause, Action::Edit(Edit::When)),
+        ];
+        world(sources, &steps)
+    };
+    hold(&[(Kcp, 100), (Kcp, 5_000), (Plain, 100), (Plain, 5_000)].map(left_after), 4);
+}
+
 /// A process may end between the finalizer and the first status: there is nothing to take back.
 #[test]
 fn a_source_that_nothing_was_said_of_is_let_go_without_a_word() {
