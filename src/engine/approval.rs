@@ -340,7 +340,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Whether so much was held for so `long`. A process that starts counts sources that it does not see yet with all their objects.
+    /// Whether as much was held for `long`. A process that starts counts sources that it does not see yet with all their objects.
     /// What never stops changing is recorded in the end: a person could not approve it otherwise.
     fn is_settled(&mut self, mapping: &str, held: &Held, long: Duration) -> bool {
         let now = Instant::now();

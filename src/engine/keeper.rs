@@ -507,8 +507,8 @@ pub(super) fn wanted(
     wanted
 }
 
-/// What was made of a kind whose version is no longer served is there in another one. It is followed in that, unless a document writes
-/// the kind: by a former document, or by one that only deletes.
+/// A kind that a former document made, or that a mapping only deletes, is followed in another version where its own is no longer
+/// served: its objects are there in that one. A kind that a document writes stays in the version of the document.
 async fn follow_versions(pipeline: &Pipeline, generation: &Generation, wanted: &mut Inventory) {
     let (followed, endpoint) = (pipeline.kinds(), generation.target.endpoint());
     let candidate = pipeline.release_to_record().map(|candidate| candidate.document);

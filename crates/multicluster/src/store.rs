@@ -121,7 +121,7 @@ struct Entry {
     by: By,
     /// Whether the watch told of it at least once.
     told: bool,
-    /// Whether all subscribers were told of an older event since it is known so.
+    /// Whether all subscribers were told of an event that is older than this version.
     has_told_older: bool,
     /// Of an outline, the whole object while somebody has it.
     whole: Weak<Object>,
